@@ -1,4 +1,4 @@
-"""Files with one JSON value per line: logs, databases, journals, results. Lines may be torn or
+"""Files with one JSON value per line: logs, databases, run logs, results. Lines may be torn or
 written by other tools.
 """
 

@@ -16,7 +16,7 @@ from autotvm_opevo.autotvm.layouts import candidates, choose
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.autotvm.task_state import TaskState
-from autotvm_opevo.tuning.journal import BestWritten
+from autotvm_opevo.tuning.run_log import BestWritten
 
 logger = logging.getLogger(__name__)
 
@@ -48,9 +48,9 @@ class BestFile:
     """
 
     def __init__(self, states: Sequence[TaskState], network: Extraction, store: TrialStore) -> None:
-        self.path, self._journal = store.best_file, store.journal
+        self.path, self._run_log = store.best_file, store.run_log
         self._states, self._network = states, network
-        self._keys, runs = [state.key for state in states], store.journal.runs
+        self._keys, runs = [state.key for state in states], store.run_log.runs
         self._others = store.best_of_others(state.task.workload for state in states)
         self._left_out = runs.left_out.difference(self._keys)
         self.bandwidth = next(
@@ -87,7 +87,7 @@ class BestFile:
                 logger.warning("%s was there before its log: it is now %s", self.path, kept.name)
                 self._is_of_another_log = False
             write_whole(self.path, ((encode(*pair) + "\n").encode() for pair in best))
-            self._journal.write(
+            self._run_log.write(
                 BestWritten(
                     aligned=self.aligned,
                     left_out=[*self._left_out, *left_out],

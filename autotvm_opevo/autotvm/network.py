@@ -40,9 +40,9 @@ from autotvm_opevo.autotvm.tuner import (
     may_refuse_knobs,
     takes_seed,
 )
-from autotvm_opevo.tuning.journal import DevicesLeft, Journal, KnobsMapped
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import TuningRun, describe_tuner
+from autotvm_opevo.tuning.run_log import DevicesLeft, KnobsMapped, RunLog
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler, round_size
 
 
@@ -170,7 +170,7 @@ def tune_network(
     mod = run_compiler(partial(fold, mod, params), "folding constants")
 
     with Log(log_file) as log:
-        store = TrialStore(log, Journal(Path(f"{log.path}.journal"), overwrite=not log.records))
+        store = TrialStore(log, RunLog(Path(f"{log.path}.journal"), overwrite=not log.records))
         network = run_compiler(partial(extract, mod, target), "extracting tasks")
         if transfer and can_learn(tuner):
             own = {key_of(task.target, task) for task in network.tasks}
@@ -251,7 +251,7 @@ class NetworkRun(TuningRun):
         known = len(store.log.records)
         loaded, size = 0, round_size(known, budget, len(tasks), batch)
         for task in tasks:
-            task.progress.limit = store.journal.runs.limits.get(task.key, 0.0)
+            task.progress.limit = store.run_log.runs.limits.get(task.key, 0.0)
             loaded += task.resume(store.records[task.key], size, store.confirmed.get(task.key))
         self._unrelated, self._runner = known - loaded, runner
         self.best = BestFile(tasks, network, store)
@@ -260,7 +260,7 @@ class NetworkRun(TuningRun):
 
     def _measure_machine(self) -> None:
         """See `TuningRun`."""
-        self._journal.write(KnobsMapped.of({task.key: task.space.knobs for task in self._tasks}))
+        self._run_log.write(KnobsMapped.of({task.key: task.space.knobs for task in self._tasks}))
         if not isinstance(self._runner, LocalRunner):
             for task in self._tasks:
                 task.progress.limit = 0.0  # of this machine, if an earlier run had it
@@ -275,13 +275,13 @@ class NetworkRun(TuningRun):
             self.best.bandwidth = roofline.bandwidth
 
     def _end_measuring(self) -> None:
-        """See `TuningRun`; also tell the journal of devices that have left."""
+        """See `TuningRun`; also tell the run log of devices that have left."""
         super()._end_measuring()
         if pool := self._measurer.pool:
             with suppress(DevicePoolError):
                 pool.refresh()  # who has left since the last trial failed
             if pool.lost:
-                self._journal.write(DevicesLeft(addresses=pool.lost))
+                self._run_log.write(DevicesLeft(addresses=pool.lost))
 
     def _use_confirmed(self, task: TaskState, best: Record, latency: float) -> str:
         """See `TuningRun`."""

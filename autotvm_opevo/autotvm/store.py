@@ -1,4 +1,4 @@
-"""The trials of an AutoTVM log, with what its journal knows of them: which were timed again."""
+"""The trials of an AutoTVM log, with what its run log knows of them: which were timed again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from autotvm_opevo.autotvm.log import Log, Record, failure, key_of, parse, seconds
-from autotvm_opevo.tuning.journal import Journal, TrialEnded
 from autotvm_opevo.tuning.logs import best_file
+from autotvm_opevo.tuning.run_log import RunLog, TrialEnded
 from autotvm_opevo.tuning.task_state import TaskState
 
 
@@ -22,11 +22,11 @@ class TrialStore:
     ----------
     log : Log
         Entered.
-    journal : Journal
+    run_log : RunLog
 
     Attributes
     ----------
-    log, journal
+    log, run log
         As given.
     path : Path
         Of the log.
@@ -38,26 +38,26 @@ class TrialStore:
         By task: what was timed again last, as it was then.
     """
 
-    def __init__(self, log: Log, journal: Journal) -> None:
-        self.log, self.path, self.journal = log, log.path, journal
+    def __init__(self, log: Log, run_log: RunLog) -> None:
+        self.log, self.path, self.run_log = log, log.path, run_log
         self.best_file = best_file(log.path)
         self.records: defaultdict[str, list[Record]] = defaultdict(list)
         for record in log.records:
             self.records[key_of(record[0].target, record[0].task)].append(record)
         self.confirmed: dict[str, Record] = {}
-        for known in journal.runs.confirmed.values():
+        for known in run_log.runs.confirmed.values():
             with suppress(ValueError):
                 if confirmed := parse(known.record):
                     self.confirmed[key_of(confirmed[0].target, confirmed[0].task)] = confirmed
 
     def append(self, task: TaskState, trial: Record) -> None:
-        """Write a trial to the log, and to the journal an error message, which the log lacks; then
+        """Write a trial to the log, and to the run log an error message, which the log lacks; then
         it is not lost any more.
         """
         self.log.append([trial])
         kind, message = failure(trial[1])
         if kind:
-            self.journal.write(TrialEnded(task=task.key, failure=kind, message=message))
+            self.run_log.write(TrialEnded(task=task.key, failure=kind, message=message))
 
     def best_of_others(self, workloads: Iterable[Any]) -> list[Record]:
         """The best record of each workload that the log had, but of these.
@@ -83,7 +83,7 @@ class TrialStore:
         for group in groups.values():
             task = key_of(group[-1][0].target, group[-1][0].task)
             last = kept.get(task)
-            if (last or task in self.journal.runs.left_out) and all(
+            if (last or task in self.run_log.runs.left_out) and all(
                 result.timestamp <= written for _, result in group
             ):
                 chosen.extend([last] if last else [])

@@ -19,8 +19,8 @@ from autotvm_opevo.autotvm.store import fastest
 from autotvm_opevo.autotvm.tuner import TunerFactory, takes_seed
 from autotvm_opevo.search.transfer import count_origins
 from autotvm_opevo.tuning import task_state
-from autotvm_opevo.tuning.journal import THIS_RUN
 from autotvm_opevo.tuning.record_lines import task_name
+from autotvm_opevo.tuning.run_log import THIS_RUN
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 

@@ -26,8 +26,8 @@ from autotvm_opevo.meta_schedule.database import (
     workload_key,
 )
 from autotvm_opevo.meta_schedule.measurer import Trial
-from autotvm_opevo.tuning.journal import JOURNAL, Journal, TrialEnded
 from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, WORKLOAD_FILE
+from autotvm_opevo.tuning.run_log import FILE_NAME, RunLog, TrialEnded
 
 # A task of any network: the structural hash of its workload, and its target.
 _Task = tuple[str, str]
@@ -58,7 +58,7 @@ class TrialStore:
     ----------
     path : Path
         The folder.
-    journal : Journal
+    run_log : RunLog
     database : JSONDatabase
         One record a trial.
     untuned : set of tuple of str
@@ -75,7 +75,7 @@ class TrialStore:
     def __init__(self, folder: Path) -> None:
         repair(folder)
         self.path, self.database = folder, load_database(folder)
-        self.journal = Journal(folder / JOURNAL, overwrite=not len(self.database))
+        self.run_log = RunLog(folder / FILE_NAME, overwrite=not len(self.database))
         self.untuned: set[tuple[str, ...]] = set()
         self.wrong_operators: dict[tuple[str, ...], list[str]] = {}
         self._keys: dict[Workload, str] = {}
@@ -113,7 +113,7 @@ class TrialStore:
         return records_of(self.database, task.mod, task.target)
 
     def append(self, task: Any, trial: Trial) -> None:
-        """Write a trial of a `TaskState`, and to the journal when it ended and its error, which the
+        """Write a trial of a `TaskState`, and to the run log when it ended and its error, which the
         database lacks.
 
         Raises
@@ -134,7 +134,7 @@ class TrialStore:
                 "call then resumes"
             )
         self._later[self._task_of(record)].append(record)
-        self.journal.write(TrialEnded(task=task.key, failure=trial.failure, message=trial.message))
+        self.run_log.write(TrialEnded(task=task.key, failure=trial.failure, message=trial.message))
 
     def best(self, task: Any) -> TuningRecord | None:
         """The best record of a `TaskState`: the one that was set, unless a later trial is faster,

@@ -135,7 +135,7 @@ class OpEvoStrategy(PySearchStrategy):
 
     @property
     def description(self) -> str:
-        """Name in a journal: the options that are not the defaults, and the seed.
+        """Name in a run log: the options that are not the defaults, and the seed.
 
         >>> OpEvoStrategy(seed=0).description, OpEvoStrategy(surrogate=None).description
         ('OpEvo, seed 0', 'OpEvo surrogate=None')

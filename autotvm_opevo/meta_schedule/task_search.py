@@ -16,7 +16,7 @@ from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.search.opevo import OpEvo
 from autotvm_opevo.search.space import Configuration
 from autotvm_opevo.search.transfer import Source
-from autotvm_opevo.tuning.journal import THIS_RUN
+from autotvm_opevo.tuning.run_log import THIS_RUN
 
 logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
 

@@ -1,6 +1,6 @@
 """Graphs of knobs: vertices, in words, layout, and the latencies of each vertex.
 
-A log has only the values that were tried; all of them are known from a journal, or from
+A log has only the values that were tried; all of them are known from a run log, or from
 MetaSchedule's traces.
 """
 

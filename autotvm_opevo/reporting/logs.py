@@ -18,7 +18,7 @@ from autotvm_opevo.reporting.meta_schedule_log import (
 )
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
-from autotvm_opevo.tuning import journal
+from autotvm_opevo.tuning import run_log
 from autotvm_opevo.tuning.logs import (
     BEST_FILE,
     RECORD_FILE,
@@ -71,20 +71,20 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
             "waits for the first"
         )
     counts = {keys: count for log in logs for keys, count in log.runs.operators.items()}
-    for log in logs:  # one without a journal is probably of the same network
+    for log in logs:  # one without a run log is probably of the same network
         log.find_operators(log.runs.operators or counts)
     keys = dict.fromkeys(key for log in logs for key in log.tasks)
     tasks = [[log.tasks[key] for log in logs if key in log.tasks] for key in keys]
     knobs = {key: known for log in logs for key, known in log.runs.knobs.items()}
     for same in tasks:
-        of_task = (knobs[task.journal_key] for task in same if task.journal_key in knobs)
+        of_task = (knobs[task.run_log_key] for task in same if task.run_log_key in knobs)
         complete_knobs(same, next(of_task, {}))
     _make_names_unique(tasks)
     return logs
 
 
 def fingerprint(paths: Sequence[str | os.PathLike[str]]) -> str:
-    """A string that changes whenever one of the logs or journals does."""
+    """A string that changes whenever one of the logs or run logs does."""
     stats = [file.stat() for file in input_files(paths) if file.exists()]
     return "-".join(f"{stat.st_size}.{stat.st_mtime_ns}" for stat in stats)
 
@@ -95,7 +95,7 @@ def input_files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
     return [
         file.resolve()
         for record in records
-        for file in (record, _journal_file(record), record.with_name(WORKLOAD_FILE))
+        for file in (record, _run_log_file(record), record.with_name(WORKLOAD_FILE))
     ]
 
 
@@ -139,7 +139,7 @@ def _read(
     sketches: SketchNumbers,
     triples: Mapping[str, str],
 ) -> None:
-    """Read the records of a log, and its journal."""
+    """Read the records of a log, and its run log."""
     log.path, file = path, _records_file(path)
     if not file.exists():
         if not must_exist:
@@ -160,7 +160,7 @@ def _read(
             log.read(lines, lambda record: meta_schedule_trial(record, hashes, sketches))
         else:
             log.read(split_records(lines), lambda record: autotvm_trial(record, triples))
-    log.merge_journal(journal.read(_journal_file(file)))
+    log.merge_run_log(run_log.read(_run_log_file(file)))
     # A first line that is still being written is no reason to refuse the file.
     others = log.unrelated + log.malformed
     if not log.tasks and (
@@ -195,7 +195,7 @@ def _records_file(path: Path) -> Path:
     return path / RECORD_FILE if path.is_dir() else path
 
 
-def _journal_file(records: Path) -> Path:
+def _run_log_file(records: Path) -> Path:
     if records.name == RECORD_FILE:
-        return records.with_name(journal.JOURNAL)
+        return records.with_name(run_log.FILE_NAME)
     return records.with_name(f"{records.name}.journal")

@@ -178,9 +178,9 @@ def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
     operator, runs = log.operator_of(task), log.runs
     solved, is_fastest = task.best < math.inf, task.latency <= operator.fastest.latency
     flop, size, limit = (
-        known.get(task.journal_key, 0.0) for known in (runs.flop, runs.sizes, runs.limits)
+        known.get(task.run_log_key, 0.0) for known in (runs.flop, runs.sizes, runs.limits)
     )
-    memory = " (memory)" if task.journal_key in runs.memory_bound else ""
+    memory = " (memory)" if task.run_log_key in runs.memory_bound else ""
     spent = float(task.elapsed[-1]) if len(task.elapsed) else 0.0
     return {
         "label": log.label,

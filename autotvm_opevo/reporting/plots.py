@@ -62,7 +62,7 @@ def overview_plots(logs: Sequence[TuningLog]) -> list[Plot]:
 
 
 def _match_operators(logs: Sequence[TuningLog]) -> Iterator[list[Operator | None]]:
-    """For each operator, that of each log, None where a log does not have it. Journals of different
+    """For each operator, that of each log, None where a log does not have it. Run logs of different
     logs may know different tasks of an operator.
     """
     left = [list(log.operators) for log in logs]

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from autotvm_opevo.topology import Topology
-from autotvm_opevo.tuning.journal import Confirmation
+from autotvm_opevo.tuning.run_log import Confirmation
 
 Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
-# The kind of MetaSchedule's failures, which only a journal knows.
+# The kind of MetaSchedule's failures, which only a run log knows.
 UNKNOWN_FAILURE = "failed"
 # Number of best configurations that the page shows.
 _TOP = 5
@@ -33,7 +33,7 @@ class Value(NamedTuple):
     value : hashable
         The vertex; of an inner tile the known parts.
     full : Topology, optional
-        The graph of all values of the knob, if a trace or a journal has it.
+        The graph of all values of the knob, if a trace or a run log has it.
     """
 
     kind: str
@@ -55,13 +55,13 @@ class Trial(NamedTuple):
 
 class TaskId(NamedTuple):
     """What a record says of its task: a key that is the same in all logs, the name for display, the
-    target, and its key in journals.
+    target, and its key in run logs.
     """
 
     key: str
     name: str
     target: str
-    journal_key: str
+    run_log_key: str
 
 
 class Task:
@@ -69,12 +69,12 @@ class Task:
 
     Attributes
     ----------
-    key, name, target, journal_key : str
+    key, name, target, run_log_key : str
         As in `TaskId`.
     trials : list of Trial
         In order of time, if that is known.
     messages : dict of str to Counter
-        Error messages by kind of failure, as far as a journal has them.
+        Error messages by kind of failure, as far as a run log has them.
     elapsed : array of float
         Seconds spent on this task until the end of each trial; empty if some timestamps are
         unknown.
@@ -83,7 +83,7 @@ class Task:
     """
 
     def __init__(self, task: TaskId) -> None:
-        self.key, self.name, self.target, self.journal_key = task
+        self.key, self.name, self.target, self.run_log_key = task
         self.trials: list[Trial] = []
         self.messages: dict[str, Counter[str]] = {}
         self.elapsed: Array = np.empty(0)

@@ -14,8 +14,8 @@ import numpy as np
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import printable
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Array, Task, TaskId, Trial
-from autotvm_opevo.tuning.journal import Event, Runs, TrialEnded
 from autotvm_opevo.tuning.logs import is_best
+from autotvm_opevo.tuning.run_log import Event, Runs, TrialEnded
 
 # What parsers raise for what is no trial.
 _NO_TRIAL = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
@@ -80,12 +80,12 @@ class TuningLog:
         Number of lines that are not JSON, and of those that are but hold no trial. Blank lines and
         comments are not counted.
     runs : Runs
-        The runs that wrote the log, according to its journal.
+        The runs that wrote the log, according to its run log.
     operators : list of Operator
-        By time, highest first; those without a successful trial are last. A task in no journal is
+        By time, highest first; those without a successful trial are last. A task in no run log is
         an operator by itself.
     has_counts : bool
-        Whether a journal has the number of runs of every task.
+        Whether a run log has the number of runs of every task.
     elapsed : array of float
         Seconds of tuning, without pauses, until the end of each trial; empty if some timestamps are
         unknown.
@@ -124,13 +124,13 @@ class TuningLog:
         if task_id.key not in self.tasks:
             self.tasks[task_id.key] = Task(task_id)
         task = self.tasks[task_id.key]
-        # of the last one, which the run with the journal may have added
-        task.journal_key = task_id.journal_key
+        # of the last one, which the run with the run log may have added
+        task.run_log_key = task_id.run_log_key
         task.trials.append(trial._replace(knobs=knobs))
         self._order.append(task)
 
-    def merge_journal(self, events: Iterable[Event]) -> None:
-        """Add what a journal knows of the trials, and compute the time spent on them. Call once,
+    def merge_run_log(self, events: Iterable[Event]) -> None:
+        """Add what a run log knows of the trials, and compute the time spent on them. Call once,
         after all trials are added.
         """
         events, runs = list(events), self.runs
@@ -142,12 +142,12 @@ class TuningLog:
             if isinstance(event, TrialEnded):
                 ended.setdefault(event.task, []).append(event)
         # a key may leave out the target
-        targets = Counter(task.journal_key for task in self.tasks.values())
+        targets = Counter(task.run_log_key for task in self.tasks.values())
         for task in self.tasks.values():
-            task.name = printable(runs.names.get(task.journal_key, task.name))
-            _merge_events(task, ended.get(task.journal_key, []), len(runs.starts))
-            confirmation = runs.confirmed.get(task.journal_key)
-            if confirmation and targets[task.journal_key] == 1:
+            task.name = printable(runs.names.get(task.run_log_key, task.name))
+            _merge_events(task, ended.get(task.run_log_key, []), len(runs.starts))
+            confirmation = runs.confirmed.get(task.run_log_key)
+            if confirmation and targets[task.run_log_key] == 1:
                 task.last_confirmation = confirmation
         self._measure_time()
 
@@ -193,13 +193,13 @@ class TuningLog:
 
     def find_operators(self, counts: Mapping[tuple[str, ...], int]) -> None:
         """Group the tasks by operator, given how often a network runs each, by the keys of its
-        tasks in journals.
+        tasks in run logs.
         """
         left, operators = dict(self.tasks), []
         for keys, count in counts.items():
-            by_target: dict[str, list[Task]] = {}  # journal keys may leave out the target
+            by_target: dict[str, list[Task]] = {}  # run log keys may leave out the target
             for key, task in list(left.items()):
-                if task.journal_key in keys:
+                if task.run_log_key in keys:
                     by_target.setdefault(task.target, []).append(left.pop(key))
             operators += [
                 Operator(count, sorted(tasks, key=lambda task: task.latency))
@@ -236,7 +236,7 @@ class TuningLog:
         """Number of operators without a successful trial, including those of the network tuned last
         that have no trial.
         """
-        tried = {task.journal_key for task in self.tasks.values()}
+        tried = {task.run_log_key for task in self.tasks.values()}
         last_network = self.runs.networks[-1] if self.runs.networks else {}
         untried = sum(tried.isdisjoint(keys) for keys in last_network)
         return untried + len(self.operators) - len(self.solved)
@@ -265,7 +265,7 @@ class TuningLog:
 
 
 def _merge_events(task: Task, events: list[TrialEnded], runs: int) -> None:
-    """Add the error messages of a journal and, if it covers all trials, what MetaSchedule's
+    """Add the error messages of a run log and, if it covers all trials, what MetaSchedule's
     database lacks: timestamps and failures.
 
     Each run that was killed may lack its last event, and those that follow are a trial too early;

@@ -63,7 +63,7 @@ def _reached(log: TuningLog) -> dict[Operator, float]:
 
     What was not measured, such as an operator that only moves data, is taken to be at its limit.
     """
-    limits = {one: log.runs.limits.get(one.fastest.journal_key) for one in log.solved}
+    limits = {one: log.runs.limits.get(one.fastest.run_log_key) for one in log.solved}
     unknown = math.fsum(one.seconds for one, limit in limits.items() if not limit)
     reached = {one: limit / one.fastest.latency if limit else 1.0 for one, limit in limits.items()}
     is_known = unknown <= _MAX_UNKNOWN * log.seconds
@@ -104,10 +104,10 @@ def _how_good(log: TuningLog) -> str:
     text = milliseconds(log.seconds) + " ms"
     if log.unsolved:
         text += " for the operators with a successful trial"
-    # unknown if the journal does not know a task; what it knows by name only has none
+    # unknown if the run log does not know a task; what it knows by name only has none
     flop = {**dict.fromkeys(log.runs.names, 0.0), **log.runs.flop}
     flops = math.fsum(
-        operator.count * flop.get(operator.fastest.journal_key, math.nan) for operator in log.solved
+        operator.count * flop.get(operator.fastest.run_log_key, math.nan) for operator in log.solved
     )
     if flops > 0:
         text += f", {flops / log.seconds / 1e9:.0f} GFLOPS"
@@ -175,7 +175,7 @@ def _time(log: TuningLog) -> str:
         kind, most = failures.most_common(1)[0]
         of_kind = f", {most} with {kind}" if kind != UNKNOWN_FAILURE else ""
         parts.append(f"{share:.0%} of the trials failed{of_kind}")
-    return f"{', '.join(parts)}." if parts else "Unknown: the journal of tune_network has it."
+    return f"{', '.join(parts)}." if parts else "Unknown: the run log of tune_network has it."
 
 
 def _failures(tasks: Iterable[Task]) -> Counter[str]:
@@ -206,7 +206,7 @@ def _next(log: TuningLog, converged: bool) -> str:
         return f"More time: tune again into this log, for as long{command}"
     # The trials that count for what the last run tuned; a log may have other networks.
     own = {key for keys in (runs.networks or [{}])[-1] for key in keys}
-    made = sum(len(task) for task in log.tasks.values() if not own or task.journal_key in own)
+    made = sum(len(task) for task in log.tasks.values() if not own or task.run_log_key in own)
     trials = runs.budget if made < runs.budget else 2 * made
     return f"More trials: tune again into this log, {trials} in all{command}"
 

@@ -1,3 +1,3 @@
 """What both adapters share, without TVM: task scheduler, run, measurer, workers, race, comparison,
-journal, progress.
+run log, progress.
 """

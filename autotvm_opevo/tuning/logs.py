@@ -149,7 +149,7 @@ _OLD = Format("a log in AutoTVM's format 0.1, which no TVM since 0.7 reads")
 _PICKLED = Format(
     "a log in AutoTVM's pickle format", "write its records as JSON with autotvm.record.encode"
 )
-_JOURNAL = Format("the journal of a run", "name the log beside it, without .journal")
+_RUN_LOG = Format("the run log of tune_network", "name the log beside it, without .journal")
 _NOTEBOOK = Format("a Jupyter notebook")
 _DOCUMENT = Format(
     "a JSON document over several lines", "write each record that it has on a line of its own"
@@ -271,7 +271,7 @@ def _of_value(value: Any) -> Format | None:
         if {"i", "r", "v"} <= value.keys():
             return _ANSOR if isinstance(value["v"], str) else _OLD
         if {"type", "time"} <= value.keys():
-            return _JOURNAL
+            return _RUN_LOG
     return _DATABASE if _file_of_database(value) else None
 
 

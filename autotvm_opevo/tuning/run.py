@@ -25,7 +25,11 @@ from autotvm_opevo._utils.cpu_cores import warn_of_idle_cores
 from autotvm_opevo._utils.text import command_line, last_line, pluralize
 from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.tuning.comparison import Comparison
-from autotvm_opevo.tuning.journal import (
+from autotvm_opevo.tuning.measurer import Finalist, Measurer
+from autotvm_opevo.tuning.race import confirm
+from autotvm_opevo.tuning.result import EXHAUSTED, ProgressDisplay, Row, TuningResult
+from autotvm_opevo.tuning.roofline import Roofline, Work
+from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
     MachineMeasured,
     MeasuringBegan,
@@ -33,10 +37,6 @@ from autotvm_opevo.tuning.journal import (
     RunEnded,
     RunStarted,
 )
-from autotvm_opevo.tuning.measurer import Finalist, Measurer
-from autotvm_opevo.tuning.race import confirm
-from autotvm_opevo.tuning.result import EXHAUSTED, ProgressDisplay, Row, TuningResult
-from autotvm_opevo.tuning.roofline import Roofline, Work
 from autotvm_opevo.tuning.task_scheduler import (
     Operator,
     TaskScheduler,
@@ -106,7 +106,7 @@ class TuningRun(ABC):
         start: float,
     ) -> None:
         self._tasks, self._operators, self._budget, self._batch = tasks, operators, budget, batch
-        self.store, self._journal = store, store.journal
+        self.store, self._run_log = store, store.run_log
         self._start = self._end = start
         self._resumed = self.trials
         self._comparison: Comparison | None = None
@@ -138,7 +138,7 @@ class TuningRun(ABC):
 
     def announce(self, tuner: str, log: str, notes: Iterable[str]) -> None:
         """Say what there is to do, and what else to know of it, before worker processes start,
-        which takes seconds; tell the journal if there is anything.
+        which takes seconds; tell the run log if there is anything.
         """
         known = f", {self.trials} of them in the {log}" if self.trials else ""
         tasks, trials = pluralize(len(self._tasks), "task"), pluralize(self._budget, "trial")
@@ -150,7 +150,7 @@ class TuningRun(ABC):
                 (operator.count, [self._tasks[i].key for i in operator.tasks])
                 for operator in self._operators
             ]
-            self._journal.write(
+            self._run_log.write(
                 RunStarted(
                     operators=operators,
                     tuner=tuner,
@@ -230,7 +230,7 @@ class TuningRun(ABC):
         cannot_run: Callable[[], ValueError],
     ) -> Roofline | None:
         """Measure the roofline; set how fast each task can be at most, given its work, and tell the
-        journal. None if it cannot be measured. Warn if TVM leaves cores idle.
+        run log. None if it cannot be measured. Warn if TVM leaves cores idle.
 
         `cannot_run` makes the error that is raised if the worker process dies of a first kernel.
         """
@@ -248,7 +248,7 @@ class TuningRun(ABC):
             task.progress.limit = limits[task.key] = roofline.latency(flop, sizes[task.key])
             if 0 < task.progress.limit == roofline.latency(0.0, sizes[task.key]):
                 memory_bound.append(task.key)
-        self._journal.write(
+        self._run_log.write(
             MachineMeasured(
                 limits=limits,
                 memory_bound=memory_bound,
@@ -268,7 +268,7 @@ class TuningRun(ABC):
         seconds_left = deadline - time.monotonic() if deadline < inf else None
         self.phases["starting"] = time.monotonic() - self._start
         self._before = {task.key: (task.latency, task.best) for task in self._tasks}
-        self._journal.write(MeasuringBegan())
+        self._run_log.write(MeasuringBegan())
         try:
             with ProgressDisplay(self._budget, self.trials, seconds_left) as self.display:
                 self._measure(deadline)
@@ -394,7 +394,7 @@ class TuningRun(ABC):
                 if latency_before < median(latencies):
                     best, latencies, ties = best_before, [latency_before], 0
                 record = self._use_confirmed(task, best, median(latencies))
-                self._journal.write(BestConfirmed(task.key, record, latencies, ties))
+                self._run_log.write(BestConfirmed(task.key, record, latencies, ties))
         except Exception as error:
             logger.warning("the best trials were not re-measured: %s", last_line(str(error)))
 
@@ -408,7 +408,7 @@ class TuningRun(ABC):
     @abstractmethod
     def _use_confirmed(self, task: Any, best: Any, latency: float) -> str:
         """Take a trial of this call, or the best record before it, as the task's best, with its
-        latency in seconds from now on; returns its record for the journal."""
+        latency in seconds from now on; returns its record for the run log."""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -420,7 +420,7 @@ class TuningRun(ABC):
             self.phases[name] += time.monotonic() - begin
 
     def _end_measuring(self) -> None:
-        """Tell the journal why the measurements end, and where the time went."""
+        """Tell the run log why the measurements end, and where the time went."""
         self._end = time.monotonic()
         # unknown which, with a builder or runner that is not this package's
         rest = "building and running"
@@ -430,7 +430,7 @@ class TuningRun(ABC):
         learned_from = {
             task.key: dict(task.learned_from) for task in self._tasks if task.learned_from
         }
-        self._journal.write(
+        self._run_log.write(
             RunEnded(phases=self.phases, stop_reason=self.stop_reason, learned_from=learned_from)
         )
 
@@ -445,7 +445,7 @@ class TuningRun(ABC):
             self.display.write("building the network untuned and tuned, and timing both")
             self._comparison = compare()
             if (race := self._comparison.race).latencies:
-                self._journal.write(NetworkCompared.of(race))
+                self._run_log.write(NetworkCompared.of(race))
             untuned_is_better = self._comparison.untuned_is_better
         except Exception as error:
             self._comparison_error = f"{type(error).__name__}: {last_line(str(error))}"

@@ -11,7 +11,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.run_log import RunLog
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 
@@ -31,7 +31,7 @@ class TaskState(ABC):
     task : object
         Of the adapter's TVM.
     name, key : str
-        In tables, and in the journal.
+        In tables, and in the run log.
     progress : TaskProgress
         For a `TaskScheduler`.
 
@@ -111,7 +111,7 @@ class TaskState(ABC):
 
 
 class TrialStore(Protocol):
-    """The trials of AutoTVM's log or of MetaSchedule's database, with a journal of what those have
+    """The trials of AutoTVM's log or of MetaSchedule's database, with a run log of what those have
     no room for.
 
     An adapter's store also knows the best of each task: what was timed again, unless a later trial
@@ -123,7 +123,7 @@ class TrialStore(Protocol):
         """AutoTVM's log, or MetaSchedule's work directory."""
 
     @property
-    def journal(self) -> Journal:
+    def run_log(self) -> RunLog:
         """Beside it."""
 
     def append(self, task: Any, trial: Any) -> None:

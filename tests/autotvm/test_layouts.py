@@ -22,7 +22,7 @@ from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import layouts
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.layouts import Candidate, Connection, candidates, choose
-from autotvm_opevo.tuning.journal import Journal, MachineMeasured
+from autotvm_opevo.tuning.run_log import MachineMeasured, RunLog
 
 
 def conv2d(x, channels, name, **attributes):
@@ -290,11 +290,11 @@ class TestBestFile:
         first, second, third = self.blocks(separate)
         assert first[1] != second[0] or second[1] != third[0]
 
-        journal, slow = Journal(f"{log}.journal"), 1e6
-        journal.write(MachineMeasured({"a task on another device": 1.0}, bandwidth=slow))
+        run_log, slow = RunLog(f"{log}.journal"), 1e6
+        run_log.write(MachineMeasured({"a task on another device": 1.0}, bandwidth=slow))
         assert self.tune(log, 300).aligned == 0
-        start = Journal(journal.path).runs.flop
-        journal.write(MachineMeasured(dict.fromkeys(start, 1e-6), bandwidth=slow))
+        start = RunLog(run_log.path).runs.flop
+        run_log.write(MachineMeasured(dict.fromkeys(start, 1e-6), bandwidth=slow))
         together = self.tune(log, 300)
         first, second, third = self.blocks(together)
         assert first[1] == second[0]

@@ -24,7 +24,7 @@ from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.journal import Journal, MachineMeasured, RunEnded, read
+from autotvm_opevo.tuning.run_log import MachineMeasured, RunEnded, RunLog, read
 
 ALEXNET_TARGET = tvm.target.Target(
     "llvm -mcpu=core-avx2" if "avx2" in Path("/proc/cpuinfo").read_text() else "llvm"
@@ -85,8 +85,8 @@ def configurations(log):
 def test_limits_of_an_earlier_call_are_this_machine_s(tmp_path):
     log = tmp_path / "log.json"
     first = tune(log, 6)
-    journal = Journal(f"{log}.journal")
-    journal.write(MachineMeasured(dict.fromkeys(journal.runs.names, 1e-6)))
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(MachineMeasured(dict.fromkeys(run_log.runs.names, 1e-6)))
     assert [row.limit for row in tune(log, 6).rows] == [1e-6] * len(first.rows)
     # these trials may run on another device
     assert [row.limit for row in tune(log, 8).rows] == [0.0] * len(first.rows)
@@ -279,7 +279,7 @@ class TestTransfer:
         assert first["with"] != first["without"]
         assert len(set(first["with"])) == 12
 
-    def test_the_journal_says_where_knowledge_came_from(self, tmp_path):
+    def test_the_run_log_says_where_knowledge_came_from(self, tmp_path):
         tune(tmp_path / "other.json", mod=two_layers(width=96))
         tune(tmp_path / "log.json", trials=40, history=[tmp_path / "other.json"])
         (learned,) = (
@@ -483,10 +483,10 @@ class TestLogs:
         ]
         assert names == ["a.best.json", "a.log.best.json", "a.v1.best.json", "a.v2.best.json"]
 
-    def test_a_journal_with_nonsense_is_ignored(self, tmp_path):
+    def test_a_run_log_with_nonsense_is_ignored(self, tmp_path):
         log = tmp_path / "log.json"
         before = tune(log, 8, mod=one_layer()).latency
-        with open(f"{log}.journal", "a") as journal:
+        with open(f"{log}.journal", "a") as run_log:
             for record in ("{", "{}", "[]", "null", "# comment"):
                 event = {
                     "type": "BestConfirmed",
@@ -495,7 +495,7 @@ class TestLogs:
                     "record": record,
                     "latencies": [1e-9],
                 }
-                journal.write(json.dumps(event) + "\n")
+                run_log.write(json.dumps(event) + "\n")
         assert tune(log, 8, mod=one_layer()).latency == before
 
 

@@ -1,4 +1,4 @@
-"""Completing the knobs of an AutoTVM log from its journal."""
+"""Completing the knobs of an AutoTVM log from its run log."""
 
 import json
 
@@ -11,7 +11,7 @@ from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.reporting.knob_graphs import knobs_of
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.topology import InducedSubgraph, Tiling
-from autotvm_opevo.tuning.journal import Journal, KnobsMapped
+from autotvm_opevo.tuning.run_log import KnobsMapped, RunLog
 
 
 def first_line():
@@ -40,9 +40,9 @@ def log(tmp_path):
 
 @pytest.fixture
 def known(log):
-    """The log, with its knobs in a journal."""
+    """The log, with its knobs in a run log."""
     knobs = KnobSpace(matmul_task().config_space).space.knobs
-    Journal(f"{log}.journal").write(KnobsMapped.of({only_task(log).journal_key: knobs}))
+    RunLog(f"{log}.journal").write(KnobsMapped.of({only_task(log).run_log_key: knobs}))
     return log
 
 
@@ -73,7 +73,7 @@ def test_tiles_have_the_part_that_the_log_omits(known):
     assert {tile.value[1:] for tile in tiles} == inner
 
 
-def test_without_a_journal_tiles_lack_a_part(log):
+def test_without_a_run_log_tiles_lack_a_part(log):
     knob = knobs(only_task(log))["tile_x"]
     assert (knob.kind, knob.full) == ("inner tile", None)
 
@@ -87,7 +87,7 @@ def test_knobs_that_do_not_fit_are_unchanged(known):
     assert found["tile_y"].full is not None
 
 
-def test_one_journal_is_enough_for_several_logs(known, tmp_path):
+def test_one_run_log_is_enough_for_several_logs(known, tmp_path):
     (tmp_path / "earlier.json").write_bytes(known.read_bytes())
     for log in open_logs([tmp_path / "earlier.json", known]):
         (task,) = log.tasks.values()
@@ -108,7 +108,7 @@ def test_of_tiles_with_tails_that_a_log_has_in_full_the_inner_parts_are_the_vert
     log.write_text("\n".join(lines))
     found = only_task(log)
     assert found.key == task
-    Journal(f"{log}.journal").write(KnobsMapped.of({task: {"tile_x": tiles}}))
+    RunLog(f"{log}.journal").write(KnobsMapped.of({task: {"tile_x": tiles}}))
     knob = knobs(only_task(log))["tile_x"]
     assert list(knob.topology) == [(8,), (4,), (10,)]
     assert set(knob.latencies) == {(8,), (10,)}

@@ -30,7 +30,7 @@ from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.tuning import measurer as measurer_module
 from autotvm_opevo.tuning import race, run
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.run_log import RunLog
 
 SHAPES = [(1, 16, 8, 8), (16, 16, 3, 3)]
 MOD, PARAMS = workloads.operator(
@@ -118,7 +118,7 @@ class TestDevicePool:
             before, after = sessions(tmp_path)
         assert report.trials == len(records(log)) == 12
         assert [result.error_no for _, result in records(log)] == [0] * 12
-        lost = Journal(f"{log}.journal").runs.devices_left
+        lost = RunLog(f"{log}.journal").runs.devices_left
         assert before >= 3
         assert after > before
         if harm == signal.SIGKILL:
@@ -371,7 +371,7 @@ class TestLoader:
 class TestConfirmation:
     def test_the_best_trials_are_timed_again_on_the_devices(self, confirmed):
         log, result = confirmed
-        (one,) = Journal(f"{log}.journal").runs.confirmed.values()
+        (one,) = RunLog(f"{log}.journal").runs.confirmed.values()
         assert set(result.best_file.read_text().splitlines()) >= {one.record}
         assert len(one.latencies) >= 3
         assert len(records(log)) == 6  # trials only

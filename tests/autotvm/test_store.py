@@ -14,8 +14,8 @@ from tvm.autotvm.record import encode
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.log import key_of
 from autotvm_opevo.autotvm.store import TrialStore
-from autotvm_opevo.tuning.journal import Runs
 from autotvm_opevo.tuning.record_lines import task_key
+from autotvm_opevo.tuning.run_log import Runs
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from compared_networks import time_two_rounds
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning import run
-from autotvm_opevo.tuning.journal import BestConfirmed, RunEnded, read
+from autotvm_opevo.tuning.run_log import BestConfirmed, RunEnded, read
 
 if find_spec("tvm.autotvm"):
     from autotvm_adapter import AutoTVM as Adapter
@@ -228,7 +228,7 @@ class TestTuned:
 
     def test_the_best_have_the_latencies_of_when_they_were_timed_again(self, tuned):
         adapter, result = tuned
-        confirmed = [one for one in read(adapter.journal) if isinstance(one, BestConfirmed)]
+        confirmed = [one for one in read(adapter.run_log) if isinstance(one, BestConfirmed)]
         assert confirmed
         best = sorted(adapter.bests().values())
         assert all(
@@ -262,7 +262,7 @@ class TestTuned:
         (log,) = open_logs([copy.log])
         assert (len(log), len(log.runs.networks)) == (20, 2)
 
-    def test_the_journal_has_the_time_of_every_trial_and_phase(self, tuned):
+    def test_the_run_log_has_the_time_of_every_trial_and_phase(self, tuned):
         adapter, result = tuned
         (log,) = open_logs([adapter.log])
         tasks = log.tasks.values()
@@ -270,7 +270,7 @@ class TestTuned:
             row.trials for row in result.rows
         )
         assert {key for keys in log.runs.operators for key in keys} == {
-            task.journal_key for task in tasks
+            task.run_log_key for task in tasks
         }
         assert log.runs.tuners[0].endswith(", seed 0")
         assert {*log.runs.phases} == {
@@ -327,7 +327,7 @@ class TestBest:
         result = adapter.tune(6, "other", seconds=None, **equal)
         assert all((latency == earlier) == stays for latency in adapter.bests().values())
         assert (result.latency == earlier) == stays
-        confirmed = [one for one in read(adapter.journal) if isinstance(one, BestConfirmed)]
+        confirmed = [one for one in read(adapter.run_log) if isinstance(one, BestConfirmed)]
         assert bool(confirmed) != stays
 
 
@@ -405,7 +405,7 @@ class TestInterrupts:
         known = len(adapter.configurations())
         assert known >= 4
         assert f"{known} trials, {known} of them now in" in capfd.readouterr().err
-        assert [one.stop_reason for one in read(adapter.journal) if isinstance(one, RunEnded)] == [
+        assert [one.stop_reason for one in read(adapter.run_log) if isinstance(one, RunEnded)] == [
             reason
         ]
         assert adapter.bests() == adapter.fastest()

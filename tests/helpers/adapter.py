@@ -46,7 +46,7 @@ class Adapter(ABC):
 
     Attributes
     ----------
-    log, records, best, journal : Path
+    log, records, best, run log : Path
         What `tune_network` gets, and the files of trials, of the best and of events.
     measurer : type
         The adapter's `Measurer`.
@@ -55,7 +55,7 @@ class Adapter(ABC):
     log: Path
     records: Path
     best: Path
-    journal: Path
+    run_log: Path
     measurer: type
     # Arguments of the command for the other network.
     operator: tuple[str, ...]

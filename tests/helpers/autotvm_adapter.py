@@ -26,7 +26,7 @@ class AutoTVM(adapter.Adapter):
     def __init__(self, folder):
         super().__init__(folder)
         self.log = self.records = folder / "log.json"
-        self.best, self.journal = best_file(self.log), folder / "log.json.journal"
+        self.best, self.run_log = best_file(self.log), folder / "log.json.journal"
 
     def tune(self, trials, network="small", seconds=adapter.made_up, **options):
         numbers = count()

@@ -20,8 +20,8 @@ from autotvm_opevo.lowering.network import lower
 from autotvm_opevo.meta_schedule import as_target, open_database, tune_network
 from autotvm_opevo.meta_schedule.measurer import Measurer
 from autotvm_opevo.networks import relax as workloads
-from autotvm_opevo.tuning.journal import JOURNAL
 from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, UNMEASURED, WORKLOAD_FILE
+from autotvm_opevo.tuning.run_log import FILE_NAME
 
 
 class MetaSchedule(adapter.Adapter):
@@ -33,7 +33,7 @@ class MetaSchedule(adapter.Adapter):
     def __init__(self, folder):
         super().__init__(folder)
         self.log = folder / "log"
-        self.records, self.journal = self.log / RECORD_FILE, self.log / JOURNAL
+        self.records, self.run_log = self.log / RECORD_FILE, self.log / FILE_NAME
         self.best = self.log / BEST_DATABASE / RECORD_FILE
 
     def tune(self, trials, network="small", seconds=adapter.made_up, **options):

@@ -25,9 +25,9 @@ from autotvm_opevo.meta_schedule.measurer import Measurer
 from autotvm_opevo.meta_schedule.store import write_best
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning import run
-from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.race import confirm
+from autotvm_opevo.tuning.run_log import RunLog
 
 
 def tune(folder, trials, **options):
@@ -253,5 +253,5 @@ def test_the_best_of_tvm_s_own_search_with_packed_weights_are_confirmed(tmp_path
         "runner": runner(),
     }
     result = tune_network(*workloads.mlp(), cpu(), tmp_path, 16, evaluate=False, seed=0, **options)
-    assert Journal(tmp_path / "journal").runs.confirmed
+    assert RunLog(tmp_path / "journal").runs.confirmed
     assert result.best_file == tmp_path / BEST_DATABASE

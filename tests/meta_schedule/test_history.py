@@ -25,8 +25,8 @@ from autotvm_opevo.meta_schedule.database import fitness, seconds
 from autotvm_opevo.meta_schedule.history import describe_history, prior, prior_file, read_history
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.networks import relax as workloads
-from autotvm_opevo.tuning.journal import JOURNAL, RunEnded, read
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
+from autotvm_opevo.tuning.run_log import FILE_NAME, RunEnded, read
 from benchmarks import relax_prior
 
 SHAPES = {"data": (1, 64, 40, 40), "kernel": (80, 64, 3, 3)}
@@ -179,7 +179,7 @@ def test_without_transfer_there_is_no_history(yesterday):
 
 def learned_from(folder):
     """Of each run in a work directory that learned from something."""
-    ended = (event for event in read(folder / JOURNAL) if isinstance(event, RunEnded))
+    ended = (event for event in read(folder / FILE_NAME) if isinstance(event, RunEnded))
     return [event.learned_from for event in ended if event.learned_from]
 
 
@@ -216,7 +216,7 @@ def test_networks_in_one_work_directory_learn_from_each_other_and_not_from_thems
     # as similar to the network's layers as common layers are
     one_row = workloads.operator("matmul", [(1, 128), (128, 64)])
     tune_network(*one_row, cpu(), folder, 4, evaluate=False, seed=0)
-    (folder / JOURNAL).unlink()
+    (folder / FILE_NAME).unlink()
     shutil.copytree(folder, copy)
     for trials, strategy in [(2, None), (4, OpEvoStrategy(seed=0, history=[folder, copy]))]:
         tune_network(

@@ -4,8 +4,8 @@ import pytest
 from synthetic_logs import HOSTILE, autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo import report
-from autotvm_opevo.tuning.journal import Journal, NetworkCompared, RunStarted, TrialEnded
 from autotvm_opevo.tuning.record_lines import task_key
+from autotvm_opevo.tuning.run_log import NetworkCompared, RunLog, RunStarted, TrialEnded
 
 
 @pytest.fixture(scope="package")
@@ -21,10 +21,10 @@ def page(tmp_path_factory):
     dense, conv2d = (
         task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d")
     )
-    journal = Journal(f"{first}.journal")
-    journal.write(TrialEnded(dense, failure="runtime device", message=f"no {HOSTILE}"))
-    journal.write(RunStarted([(3, [dense]), (1, [conv2d])], "OpEvoTuner"))
-    journal.write(NetworkCompared(0.5, 0.25))
+    run_log = RunLog(f"{first}.journal")
+    run_log.write(TrialEnded(dense, failure="runtime device", message=f"no {HOSTILE}"))
+    run_log.write(RunStarted([(3, [dense]), (1, [conv2d])], "OpEvoTuner"))
+    run_log.write(NetworkCompared(0.5, 0.25))
     with open(second, "a") as file:
         file.write(autotvm_line(99, HOSTILE, latency=1e-6) + '\n{"torn')
     return report(

@@ -5,8 +5,8 @@ from synthetic_logs import autotvm_line, autotvm_log
 
 from autotvm_opevo.reporting.knob_graphs import knobs_of
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.journal import Journal, RunStarted
 from autotvm_opevo.tuning.record_lines import task_key
+from autotvm_opevo.tuning.run_log import RunLog, RunStarted
 
 
 def test_trials_are_grouped_by_task(tmp_path):
@@ -74,7 +74,7 @@ def test_options_that_targets_have_no_longer_make_no_other_task(tmp_path):
     assert (len(task), task.target) == (2, "llvm")
 
 
-def test_the_journal_has_a_task_under_the_target_that_its_run_wrote(tmp_path):
+def test_the_run_log_has_a_task_under_the_target_that_its_run_wrote(tmp_path):
     target = "c -keys=cpu -workspace-byte-alignment=8"  # which this TVM still has
     lines = [
         autotvm_line(i).replace('"llvm"', f'"{text}"')
@@ -82,7 +82,7 @@ def test_the_journal_has_a_task_under_the_target_that_its_run_wrote(tmp_path):
     ]
     (tmp_path / "log.json").write_text("\n".join(lines))
     key = task_key(target, "dense", [["TENSOR", [1, 64], "float32"]])
-    Journal(tmp_path / "log.json.journal").write(
+    RunLog(tmp_path / "log.json.journal").write(
         RunStarted([(3, [key])], "OpEvoTuner", names={key: "the layer"})
     )
     (task,) = open_logs([tmp_path / "log.json"])[0].tasks.values()

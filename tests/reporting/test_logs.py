@@ -1,4 +1,4 @@
-"""Logs: paths, labels, names of tasks, skipped lines, time, and what a journal adds."""
+"""Logs: paths, labels, names of tasks, skipped lines, time, and what a run log adds."""
 
 import json
 
@@ -7,15 +7,15 @@ from compared_networks import compared
 from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder, meta_schedule_line
 
 from autotvm_opevo.reporting.logs import fingerprint, input_files, open_logs
-from autotvm_opevo.tuning.journal import (
+from autotvm_opevo.tuning.record_lines import task_key
+from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
-    Journal,
     NetworkCompared,
+    RunLog,
     Runs,
     RunStarted,
     TrialEnded,
 )
-from autotvm_opevo.tuning.record_lines import task_key
 
 
 def _write(path, text):
@@ -66,7 +66,7 @@ def test_a_log_without_a_trial_is_an_error_unless_allowed(tmp_path):
 
 def test_a_folder_stands_for_the_autotvm_logs_in_it(tmp_path):
     logs = [autotvm_log(tmp_path / f"{name}.json") for name in ("b", "a")]
-    Journal(f"{logs[0]}.journal").write(TrialEnded("dense"))
+    RunLog(f"{logs[0]}.journal").write(TrialEnded("dense"))
     autotvm_log(tmp_path / "a.best.json", trials=1)
     _write(tmp_path / "results.json", "[1, 2]")
     _write(tmp_path / "begun.json", "")
@@ -94,13 +94,13 @@ def test_a_missing_log_is_an_error_unless_allowed(tmp_path):
     assert len(log) == 0
 
 
-def test_the_fingerprint_changes_when_a_log_or_journal_grows(tmp_path):
+def test_the_fingerprint_changes_when_a_log_or_run_log_grows(tmp_path):
     path = tmp_path / "log.json"
     fingerprints = [fingerprint([path])]
     for trials in (4, 8):
         autotvm_log(path, trials)
         fingerprints.append(fingerprint([path]))
-    Journal(f"{path}.journal").write(TrialEnded("dense"))
+    RunLog(f"{path}.journal").write(TrialEnded("dense"))
     fingerprints.append(fingerprint([path]))
     assert len(set(fingerprints)) == 4
 
@@ -242,24 +242,24 @@ def test_an_unknown_timestamp_leaves_all_times_empty(tmp_path):
     assert len(log.elapsed) == 0
 
 
-def test_error_messages_come_from_the_journal(tmp_path):
+def test_error_messages_come_from_the_run_log(tmp_path):
     path = autotvm_log(tmp_path / "log.json")
-    journal = Journal(f"{path}.journal")
+    run_log = RunLog(f"{path}.journal")
     name = task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])
     for message in ("no device", "too many threads", "too many threads"):
-        journal.write(TrialEnded(name, failure="runtime device", message=message))
+        run_log.write(TrialEnded(name, failure="runtime device", message=message))
     dense, conv2d = open_logs([path])[0].tasks.values()
     assert dense.messages["runtime device"].most_common(1) == [("too many threads", 2)]
     assert conv2d.messages == {}
 
 
-def test_runs_come_from_the_journal(tmp_path):
+def test_runs_come_from_the_run_log(tmp_path):
     """One entry when a run starts, and another when it ends."""
     path = autotvm_log(tmp_path / "log.json")
-    journal = Journal(f"{path}.journal")
-    journal.write(RunStarted([(2, ["dense"])], "OpEvoTuner"))
+    run_log = RunLog(f"{path}.journal")
+    run_log.write(RunStarted([(2, ["dense"])], "OpEvoTuner"))
     assert open_logs([path])[0].runs.operators == {("dense",): 2}
-    journal.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).race))
+    run_log.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).race))
     runs = open_logs([path])[0].runs
     assert (runs.operators, runs.tuners) == ({("dense",): 2}, ["OpEvoTuner"])
     assert runs.latency == pytest.approx((0.2, 0.1))
@@ -268,9 +268,9 @@ def test_runs_come_from_the_journal(tmp_path):
 
 def test_a_new_network_discards_the_latency_of_the_last_one(tmp_path):
     path = autotvm_log(tmp_path / "log.json")
-    journal = Journal(f"{path}.journal")
-    journal.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).race))
-    journal.write(RunStarted([(1, ["conv2d"])], "OpEvoTuner"))
+    run_log = RunLog(f"{path}.journal")
+    run_log.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).race))
+    run_log.write(RunStarted([(1, ["conv2d"])], "OpEvoTuner"))
     (log,) = open_logs([path])
     assert (log.runs.operators, log.runs.latency, log.runs.speedup) == (
         {("conv2d",): 1},
@@ -279,11 +279,11 @@ def test_a_new_network_discards_the_latency_of_the_last_one(tmp_path):
     )
 
 
-def test_timestamps_and_failures_come_from_a_journal_of_all_trials(tmp_path):
+def test_timestamps_and_failures_come_from_a_run_log_of_all_trials(tmp_path):
     folder = meta_schedule_folder(tmp_path / "folder")
-    journal = Journal(folder / "journal")
+    run_log = RunLog(folder / "journal")
     for trial in range(8):
-        journal.write(
+        run_log.write(
             TrialEnded(
                 "1234",
                 failure="run timeout" if trial == 5 else "",
@@ -293,10 +293,10 @@ def test_timestamps_and_failures_come_from_a_journal_of_all_trials(tmp_path):
     (task,) = open_logs([folder])[0].tasks.values()
     assert len(task.elapsed) == 8
     assert dict(task.failures) == {"run timeout": 1}
-    journal.write(TrialEnded("1234"))  # of a trial that has just ended
+    run_log.write(TrialEnded("1234"))  # of a trial that has just ended
     (task,) = open_logs([folder])[0].tasks.values()
     assert len(task.elapsed) == 8
-    journal.write(TrialEnded("1234"))  # the database lacks more
+    run_log.write(TrialEnded("1234"))  # the database lacks more
     (task,) = open_logs([folder])[0].tasks.values()
     assert len(task.elapsed) == 0
     assert dict(task.failures) == {"failed": 1}
@@ -305,11 +305,11 @@ def test_timestamps_and_failures_come_from_a_journal_of_all_trials(tmp_path):
 @pytest.mark.parametrize(("runs", "known"), [(1, True), (0, False)])
 def test_a_killed_run_may_lack_its_last_event(tmp_path, runs, known):
     folder = meta_schedule_folder(tmp_path / "folder")
-    journal = Journal(folder / "journal")
+    run_log = RunLog(folder / "journal")
     for _ in range(runs):
-        journal.write(RunStarted([], ""))
+        run_log.write(RunStarted([], ""))
     for _ in range(7):
-        journal.write(TrialEnded("1234"))
+        run_log.write(TrialEnded("1234"))
     (task,) = open_logs([folder])[0].tasks.values()
     assert len(task.elapsed) == (8 if known else 0)
 
@@ -327,7 +327,7 @@ def test_a_killed_run_may_lack_its_last_event(tmp_path, runs, known):
         '{"time": 1, "type": "RunStarted", "operators": [[0, ["dense"]]], "tuner": ""}',
     ],
 )
-def test_invalid_journal_lines_are_skipped(tmp_path, line):
+def test_invalid_run_log_lines_are_skipped(tmp_path, line):
     path = autotvm_log(tmp_path / "log.json")
     (tmp_path / "log.json.journal").write_text(line + "\n")
     (log,) = open_logs([path])
@@ -336,10 +336,10 @@ def test_invalid_journal_lines_are_skipped(tmp_path, line):
 
 
 def test_a_confirmation_that_may_be_another_target_s_is_none(tmp_path):
-    """The journal of a MetaSchedule work directory knows workloads, not targets."""
+    """The run log of a MetaSchedule work directory knows workloads, not targets."""
     folder = meta_schedule_folder(tmp_path / "log")
     records = folder / "database_tuning_record.json"
-    Journal(folder / "journal").write(BestConfirmed("1234", "", [2e-3]))
+    RunLog(folder / "journal").write(BestConfirmed("1234", "", [2e-3]))
     (log,) = open_logs([folder])
     assert [task.latency for task in log.tasks.values()] == [2e-3]
     records.write_text(

@@ -5,7 +5,7 @@ from synthetic_logs import meta_schedule_folder, meta_schedule_line
 
 from autotvm_opevo.reporting.knob_graphs import knobs_of
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.journal import Journal, RunStarted
+from autotvm_opevo.tuning.run_log import RunLog, RunStarted
 
 
 def test_a_database_is_read_with_sketches_and_options(tmp_path):
@@ -69,7 +69,7 @@ def test_schedules_with_differently_packed_weights_are_trials_of_one_task(tmp_pa
     before, *rest = records.read_text().splitlines()
     assert "[64, 64]" in before
     records.write_text("\n".join([before.replace("[64, 64]", "[8, 64, 8]"), *rest]))
-    Journal(folder / "journal").write(
+    RunLog(folder / "journal").write(
         RunStarted([(1, ["1234"])], "OpEvo", names={"1234": "matmul 8x64 64x64"})
     )
     (task,) = open_logs([folder])[0].tasks.values()

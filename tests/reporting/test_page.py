@@ -9,14 +9,14 @@ from report_text import page_text, report_text
 from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo import report
-from autotvm_opevo.tuning.journal import (
+from autotvm_opevo.tuning.record_lines import task_key
+from autotvm_opevo.tuning.run_log import (
     DevicesLeft,
-    Journal,
     NetworkCompared,
     RunEnded,
+    RunLog,
     RunStarted,
 )
-from autotvm_opevo.tuning.record_lines import task_key
 
 # Drawing the charts takes most of the time.
 text_only = pytest.mark.usefixtures("undrawn")
@@ -85,10 +85,10 @@ def test_pauses_are_not_counted_as_tuning_time(tmp_path):
 
 
 @text_only
-def test_time_starts_with_the_run_if_the_journal_has_its_start(tmp_path, monkeypatch):
+def test_time_starts_with_the_run_if_the_run_log_has_its_start(tmp_path, monkeypatch):
     for start in (1.795e9 - 60, 1.795e9 + 500):
         monkeypatch.setattr("time.time", lambda start=start: start)
-        Journal(tmp_path / "log.json.journal").write(
+        RunLog(tmp_path / "log.json.journal").write(
             RunStarted([(1, ["dense"])], "OpEvoTuner surrogate='gp', seed 0")
         )
     text = report_text(tmp_path, *(autotvm_line(trial) for trial in (0, 20, 510)))
@@ -98,9 +98,9 @@ def test_time_starts_with_the_run_if_the_journal_has_its_start(tmp_path, monkeyp
 
 
 @text_only
-def test_a_journal_tells_where_the_time_went(tmp_path):
-    journal = Journal(tmp_path / "log.json.journal")
-    journal.write(RunEnded({"building": 60.0, "running": 30.0, "starting": 10.0}))
+def test_a_run_log_tells_where_the_time_went(tmp_path):
+    run_log = RunLog(tmp_path / "log.json.journal")
+    run_log.write(RunEnded({"building": 60.0, "running": 30.0, "starting": 10.0}))
     text = report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
     assert "building 60 s, running 30 s, starting 10 s" in text
 
@@ -108,7 +108,7 @@ def test_a_journal_tells_where_the_time_went(tmp_path):
 @text_only
 def test_devices_that_left_are_named(tmp_path):
     for _ in range(2):
-        Journal(tmp_path / "log.json.journal").write(DevicesLeft(["10.0.0.7:9090", "<b>:9091"]))
+        RunLog(tmp_path / "log.json.journal").write(DevicesLeft(["10.0.0.7:9090", "<b>:9091"]))
     text = report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
     assert "2 devices left while tuning: 10.0.0.7:9090, &lt;b&gt;:9091" in text
 
@@ -131,9 +131,9 @@ def test_implementations_of_the_same_operator_are_told_apart(tmp_path):
         task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
         for name in ("dense_nopack", "dense_pack")
     ]
-    journal = Journal(tmp_path / "log.json.journal")
-    journal.write(RunStarted([(2, names)], "OpEvoTuner"))
-    journal.write(NetworkCompared(0.5, 0.25))
+    run_log = RunLog(tmp_path / "log.json.journal")
+    run_log.write(RunStarted([(2, names)], "OpEvoTuner"))
+    run_log.write(NetworkCompared(0.5, 0.25))
     text = report_text(
         tmp_path,
         autotvm_line(1, "dense_nopack", latency=4e-3),
@@ -151,7 +151,7 @@ def test_an_implementation_without_successful_trials_is_not_called_slower(tmp_pa
         task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
         for name in ("dense_pack", "dense_nopack")
     ]
-    Journal(tmp_path / "log.json.journal").write(RunStarted([(1, names)], "OpEvoTuner"))
+    RunLog(tmp_path / "log.json.journal").write(RunStarted([(1, names)], "OpEvoTuner"))
     text = report_text(
         tmp_path, autotvm_line(0, "dense_pack", error_no=4), autotvm_line(1, "dense_nopack")
     )
@@ -181,29 +181,29 @@ def test_no_log_is_near_the_best_if_all_trials_failed(tmp_path):
 
 
 @text_only
-def test_a_task_with_different_counts_in_two_journals_is_shown_once(tmp_path):
+def test_a_task_with_different_counts_in_two_run_logs_is_shown_once(tmp_path):
     dense = task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])
     for name, count in (("a", 2), ("b", 4)):
         autotvm_log(tmp_path / f"{name}.json", trials=4)
-        Journal(tmp_path / f"{name}.json.journal").write(
+        RunLog(tmp_path / f"{name}.json.journal").write(
             RunStarted([(count, [dense])], "OpEvoTuner")
         )
     text = report(
         tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html"
     ).read_text()
     assert text.count('id="task-1"') == text.count('id="task-2"') == 1
-    assert "not all journals have the number of runs in the network" in text  # of the other task
+    assert "not all run logs have the number of runs in the network" in text  # of the other task
 
 
 @text_only
-def test_each_log_uses_the_counts_of_its_own_journal(tmp_path):
+def test_each_log_uses_the_counts_of_its_own_run_log(tmp_path):
     """Dense and conv2d take 8 ms each; the second network runs dense three times."""
     dense, conv2d = (
         task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d")
     )
     for name, count in (("a", 1), ("b", 3)):
         autotvm_log(tmp_path / f"{name}.json", trials=4)
-        Journal(tmp_path / f"{name}.json.journal").write(
+        RunLog(tmp_path / f"{name}.json.journal").write(
             RunStarted([(count, [dense]), (1, [conv2d])], "OpEvoTuner")
         )
     text = page_text(report(tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html"))
@@ -215,7 +215,7 @@ def test_each_log_uses_the_counts_of_its_own_journal(tmp_path):
 
 @text_only
 @pytest.mark.parametrize("logs", [("a", "b"), ("b", "a")])
-def test_implementations_from_different_journals_are_merged(tmp_path, logs):
+def test_implementations_from_different_run_logs_are_merged(tmp_path, logs):
     pack, nopack = (
         task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
         for name in ("dense_pack", "dense_nopack")
@@ -226,7 +226,7 @@ def test_implementations_from_different_journals_are_merged(tmp_path, logs):
             *([autotvm_line(1, "dense_pack", latency=1e-3)] * (pack in implementations)),
         ]
         (tmp_path / f"{name}.json").write_text("\n".join(lines))
-        Journal(tmp_path / f"{name}.json.journal").write(
+        RunLog(tmp_path / f"{name}.json.journal").write(
             RunStarted([(2, implementations)], "OpEvoTuner")
         )
     text = page_text(
@@ -238,7 +238,7 @@ def test_implementations_from_different_journals_are_merged(tmp_path, logs):
 
 
 @text_only
-def test_tasks_in_no_journal_are_different_operators(tmp_path):
+def test_tasks_in_no_run_log_are_different_operators(tmp_path):
     for name, target in (("a", "llvm"), ("b", "cuda")):
         folder = meta_schedule_folder(tmp_path / name)
         records = folder / "database_tuning_record.json"
@@ -250,21 +250,21 @@ def test_tasks_in_no_journal_are_different_operators(tmp_path):
 
 
 @text_only
-def test_a_journal_has_a_start_for_each_run(tmp_path):
+def test_a_run_log_has_a_start_for_each_run(tmp_path):
     """The second run has another tuner, the third another network."""
     log, dense = (
         tmp_path / "log.json",
         [(1, [task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])])],
     )
-    journal = Journal(f"{log}.journal")
-    journal.write(RunStarted(dense, "XGBTuner"))
-    journal.write(NetworkCompared.of(compared(0.4, 0.2, noise=0).race))
-    journal.write(RunStarted(dense, "OpEvoTuner"))
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(RunStarted(dense, "XGBTuner"))
+    run_log.write(NetworkCompared.of(compared(0.4, 0.2, noise=0).race))
+    run_log.write(RunStarted(dense, "OpEvoTuner"))
     text = report_text(tmp_path, autotvm_line(0))
     assert "tuned by XGBTuner, then OpEvoTuner" in text
     assert "latency of the network 400.000 ms before tuning" in text
     assert "pause" not in text
-    journal.write(RunStarted([(1, ["another"])], "OpEvoTuner"))
+    run_log.write(RunStarted([(1, ["another"])], "OpEvoTuner"))
     text = report_text(tmp_path, autotvm_line(0))
     assert "tuned by XGBTuner, then OpEvoTuner;" not in text
     assert "latency of the network" not in text
@@ -285,9 +285,9 @@ def test_the_current_folder_is_labelled_with_its_name(tmp_path, monkeypatch):
 
 
 @text_only
-def test_a_record_file_uses_the_journal_of_its_folder(tmp_path):
+def test_a_record_file_uses_the_run_log_of_its_folder(tmp_path):
     folder = meta_schedule_folder(tmp_path / "alexnet")
-    Journal(folder / "journal").write(RunStarted([(3, ["1234"])], "OpEvo"))
+    RunLog(folder / "journal").write(RunStarted([(3, ["1234"])], "OpEvo"))
     assert "tuned by OpEvo" in page_text(
         report(folder / "database_tuning_record.json", out=tmp_path / "report.html")
     )
@@ -307,14 +307,14 @@ def test_the_total_of_a_log_is_of_its_own_operators(tmp_path):
 
 @text_only
 def test_operators_without_trials_are_counted_as_unsolved(tmp_path):
-    """The journal has four operators: one has a successful trial, one a failure, and two have no
+    """The run log has four operators: one has a successful trial, one a failure, and two have no
     trials.
     """
     names = [
         task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
         for name in ("dense", "conv2d", "pool", "softmax")
     ]
-    Journal(tmp_path / "log.json.journal").write(
+    RunLog(tmp_path / "log.json.journal").write(
         RunStarted([(1, [name]) for name in names], "OpEvoTuner")
     )
     text = report_text(tmp_path, autotvm_line(0), autotvm_line(1, "conv2d", error_no=4))

@@ -10,8 +10,8 @@ from autotvm_opevo.reporting import plots
 from autotvm_opevo.reporting.figures import INK, RULE, SERIES, svg
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.tuning_log import TuningLog
-from autotvm_opevo.tuning.journal import Journal, RunStarted
 from autotvm_opevo.tuning.record_lines import task_key
+from autotvm_opevo.tuning.run_log import RunLog, RunStarted
 
 
 def bars(figure):
@@ -30,7 +30,7 @@ def test_bars_are_first_and_best_trial_or_the_best_of_each_log(tmp_path):
         task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d")
     )
     for path in (log, other):
-        Journal(f"{path}.journal").write(RunStarted([(2, [dense]), (1, [conv2d])], "OpEvoTuner"))
+        RunLog(f"{path}.journal").write(RunStarted([(2, [dense]), (1, [conv2d])], "OpEvoTuner"))
     for paths, expected in (
         ([log], [[128, 64], [16, 8]]),
         ([log, other], [[16, 8], [40, 20]]),

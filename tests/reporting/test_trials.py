@@ -5,7 +5,7 @@ from synthetic_logs import autotvm_line
 
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.trials import Task, TaskId, Trial
-from autotvm_opevo.tuning.journal import Confirmation
+from autotvm_opevo.tuning.run_log import Confirmation
 
 
 def test_a_configuration_counts_by_the_fastest_of_its_trials(tmp_path):

@@ -5,8 +5,8 @@ import pytest
 from synthetic_logs import autotvm_line
 
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.journal import Journal, RunStarted
 from autotvm_opevo.tuning.record_lines import task_key
+from autotvm_opevo.tuning.run_log import RunLog, RunStarted
 
 
 def test_the_total_is_the_sum_of_the_operators_best_so_far(tmp_path):
@@ -22,7 +22,7 @@ def test_the_total_is_the_sum_of_the_operators_best_so_far(tmp_path):
         task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
         for name in ("dense", "dense_pack", "conv2d")
     ]
-    Journal(tmp_path / "log.json.journal").write(
+    RunLog(tmp_path / "log.json.journal").write(
         RunStarted([(2, keys[:2]), (1, keys[2:])], "OpEvoTuner")
     )
     (log,) = open_logs([tmp_path / "log.json"])

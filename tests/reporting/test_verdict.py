@@ -12,16 +12,16 @@ from autotvm_opevo import report
 from autotvm_opevo.reporting import summarize
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.verdict import MIN_TRIALS, gain_of_last_half, verdict
-from autotvm_opevo.tuning.journal import (
+from autotvm_opevo.tuning.record_lines import task_key
+from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
     BestWritten,
-    Journal,
     MachineMeasured,
     NetworkCompared,
     RunEnded,
+    RunLog,
     RunStarted,
 )
-from autotvm_opevo.tuning.record_lines import task_key
 
 DENSE, CONV2D = (
     task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d")
@@ -80,20 +80,20 @@ def test_a_run_that_still_gains_goes_on_unless_every_operator_is_near_its_limit(
     tmp_path, limit, confirmed, next_step
 ):
     log = write(tmp_path / "log.json", np.linspace(2e-3, 1e-3, 32).tolist())
-    journal = Journal(f"{log}.journal")
-    journal.write(MachineMeasured({DENSE: limit}))
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(MachineMeasured({DENSE: limit}))
     if confirmed:
-        journal.write(BestConfirmed(DENSE, autotvm_line(31, latency=1e-3), confirmed))
+        run_log.write(BestConfirmed(DENSE, autotvm_line(31, latency=1e-3), confirmed))
     assert answers(log)["Converged?"].startswith("No: the last half of the trials brought ")
     assert answers(log)["What next?"].startswith(next_step)
 
 
 def test_how_good_it_is_rests_on_confirmed_timings_where_they_are_longer(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 20)
-    journal = Journal(f"{log}.journal")
-    journal.write(MachineMeasured({DENSE: 0.8e-3}))
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(MachineMeasured({DENSE: 0.8e-3}))
     assert answers(log)["How good?"].startswith("1.000 ms, 80% of what the roofline bounds allow")
-    journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
+    run_log.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
     text = answers(log)["How good?"]
     assert (
         text == "1.600 ms, 50% of what the roofline bounds allow; most is left in dense 1x64, at "
@@ -103,13 +103,13 @@ def test_how_good_it_is_rests_on_confirmed_timings_where_they_are_longer(tmp_pat
 
 def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [0.5e-3] * 20, "conv2d")
-    journal = Journal(f"{log}.journal")
-    journal.write(
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(
         RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 2e6, CONV2D: 1e6})
     )
     limits, sizes = {DENSE: 0.8e-3, CONV2D: 0.5e-3}, {DENSE: 4e6, CONV2D: 1e6}
-    journal.write(MachineMeasured(limits, [DENSE], sizes, flops=2e11, memory_bandwidth=3e10))
-    journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
+    run_log.write(MachineMeasured(limits, [DENSE], sizes, flops=2e11, memory_bandwidth=3e10))
+    run_log.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
     text = answers(log)["How good?"]
     assert text.startswith(
         "2.100 ms, 1 GFLOPS, 62% of what the roofline bounds allow; most is left in dense"
@@ -119,14 +119,14 @@ def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
     assert "dense 1x64 76% 1.600 1.2 2.5 50% (memory) 1" in page
 
 
-def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path):
+def test_the_run_log_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
-    journal = Journal(f"{log}.journal")
-    journal.write(
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(
         RunStarted([(2, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6})
     )
     assert "6.000 ms, 2 GFLOPS; how fast this device can be is unknown" in answers(log)["How good?"]
-    journal.write(MachineMeasured({DENSE: 0.95e-3, CONV2D: 1e-3}))
+    run_log.write(MachineMeasured({DENSE: 0.95e-3, CONV2D: 1e-3}))
     text = answers(log)["How good?"]
     most = "most is left in conv2d 1x64, at 25% of its bound"
     assert text == f"6.000 ms, 2 GFLOPS, 48% of what the roofline bounds allow; {most}."
@@ -134,12 +134,12 @@ def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path
 
 def test_limits_that_an_operator_exceeds_by_far_are_not_believed(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
-    journal = Journal(f"{log}.journal")
-    journal.write(MachineMeasured({DENSE: 1.2e-3, CONV2D: 2e-3}))
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(MachineMeasured({DENSE: 1.2e-3, CONV2D: 2e-3}))
     assert answers(log)["How good?"].startswith(
         "5.000 ms, 60% of what the roofline bounds allow; most is left in conv2d"
     )
-    journal.write(MachineMeasured({DENSE: 2.6e-3, CONV2D: 2e-3}))
+    run_log.write(MachineMeasured({DENSE: 2.6e-3, CONV2D: 2e-3}))
     assert answers(log)["How good?"].startswith("5.000 ms; how fast this device can be is unknown")
 
 
@@ -147,8 +147,8 @@ def test_operators_that_only_move_data_hide_the_limit_of_the_others_only_if_they
     tmp_path,
 ):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [2e-5] * 20, "conv2d")
-    journal = Journal(f"{log}.journal")
-    journal.write(
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(
         RunStarted(
             [(1, [DENSE]), (1, [CONV2D])],
             "OpEvo",
@@ -156,12 +156,12 @@ def test_operators_that_only_move_data_hide_the_limit_of_the_others_only_if_they
             names={DENSE: "dense", CONV2D: "transpose"},
         )
     )
-    journal.write(MachineMeasured({DENSE: 0.5e-3}))
+    run_log.write(MachineMeasured({DENSE: 0.5e-3}))
     assert (
         "1 GFLOPS, 51% of what the roofline bounds allow; most is left in dense, at 50%"
         in answers(log)["How good?"]
     )
-    journal.write(
+    run_log.write(
         RunStarted(
             [(1, [DENSE]), (9, [CONV2D])],
             "OpEvo",
@@ -174,35 +174,35 @@ def test_operators_that_only_move_data_hide_the_limit_of_the_others_only_if_they
 
 def test_a_network_that_became_slower_as_a_whole_is_not_to_be_used(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
-    journal = Journal(f"{log}.journal")
-    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
-    journal.write(NetworkCompared.of(compared(0.010, 0.0105).race))
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))
+    run_log.write(NetworkCompared.of(compared(0.010, 0.0105).race))
     assert answers(log)["What next?"].startswith("Nothing: the best file has the untuned network")
 
 
 def test_a_converged_run_that_made_the_network_no_faster_does_not_advise_its_result(tmp_path):
     log = write(tmp_path / "log.json", [2e-3] * 10 + [1e-3] * 100)
-    journal = Journal(f"{log}.journal")
-    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))
     for after, expected in (
         (0.0101, "Nothing: the network as a whole was no faster"),
         (0.005, "Nothing: use the result"),
     ):
-        journal.write(NetworkCompared(0.01, after))
+        run_log.write(NetworkCompared(0.01, after))
         assert answers(log)["What next?"].startswith(expected)
 
 
 def test_it_says_of_how_much_the_file_of_the_best_has_not_the_fastest(tmp_path):
     log = write(tmp_path / "log.json", [1.0e-3])
     assert "file of the best" not in answers(log)["How sure?"]
-    Journal(f"{log}.journal").write(BestWritten(aligned=2))
+    RunLog(f"{log}.journal").write(BestWritten(aligned=2))
     text = answers(log)["How sure?"]
     assert "The file of the best has 2 tasks with another record than the fastest" in text
-    journal = Journal(f"{log}.journal")
-    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))  # another network's
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))  # another network's
     assert "file of the best" not in answers(log)["How sure?"]
-    journal.write(BestWritten(aligned=1))
-    journal.write(BestWritten(aligned=0))  # by a later run
+    run_log.write(BestWritten(aligned=1))
+    run_log.write(BestWritten(aligned=0))  # by a later run
     assert "file of the best" not in answers(log)["How sure?"]
 
 
@@ -210,7 +210,7 @@ def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_pa
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [3e-3] * 20, "conv2d")
     assert answers(log)["How sure?"].startswith("Every best rests on one trial")
     monkeypatch.setattr("time.time", lambda: 1.795e9 + 30)
-    Journal(f"{log}.journal").write(BestConfirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], ties=2))
+    RunLog(f"{log}.journal").write(BestConfirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], ties=2))
     text = answers(log)["How sure?"]
     tied = "another configuration may be as fast for dense 1x64"
     assert text == f"1 of 2 operators, 25% of the latency, re-measured within 2.0%; {tied}."
@@ -221,16 +221,16 @@ def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_pa
 
 def test_runs_that_were_killed_do_not_count_as_timed(tmp_path, monkeypatch):
     log = write(tmp_path / "log.json", [1e-3] * 40)
-    journal = Journal(f"{log}.journal")
+    run_log = RunLog(f"{log}.journal")
     for start in (1.795e9 - 10, 1.795e9 + 9.5, 1.795e9 + 19.5):
         monkeypatch.setattr("time.time", lambda start=start: start)
-        journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
-    journal.write(RunEnded({"building": 14.0, "running": 6.0}))
+        run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))
+    run_log.write(RunEnded({"building": 14.0, "running": 6.0}))
     text = answers(log)["Where did the time go?"]
     assert text == "building 14 s, running 6.0 s, 48 s in all."
 
 
-def test_a_database_without_a_journal_is_judged_by_the_order_of_its_records(tmp_path):
+def test_a_database_without_a_run_log_is_judged_by_the_order_of_its_records(tmp_path):
     found = answers(meta_schedule_folder(tmp_path / "database"))
     assert not found["Converged?"].startswith(("Yes", "Probably"))
     assert found["Where did the time go?"].startswith("Unknown")
@@ -251,26 +251,26 @@ def test_every_question_is_answered_for_two_tasks(tmp_path):
 def test_operators_of_an_earlier_network_that_have_no_trial_do_not_matter(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 100)
     for task in (CONV2D, DENSE):
-        Journal(f"{log}.journal").write(RunStarted([(1, [task])], "OpEvo"))
+        RunLog(f"{log}.journal").write(RunStarted([(1, [task])], "OpEvo"))
     assert answers(log)["Converged?"].startswith("Probably: ")
 
 
 def test_where_every_task_has_ended_there_is_nothing_next(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(20)])
-    journal = Journal(f"{log}.journal")
-    journal.write(
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(
         RunStarted(
             [(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000
         )
     )
-    journal.write(RunEnded({"running": 1.0}, "exhausted"))
+    run_log.write(RunEnded({"running": 1.0}, "exhausted"))
     found = answers(log)
     assert (
         found["Converged?"]
         == "Yes: every task ended: its search space is exhausted, or it stopped early."
     )
     assert found["What next?"].startswith("Nothing: use the result")
-    journal.write(
+    run_log.write(
         RunStarted(
             [(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000
         )
@@ -280,16 +280,16 @@ def test_where_every_task_has_ended_there_is_nothing_next(tmp_path):
 
 def test_where_every_task_has_ended_an_untuned_network_that_is_faster_is_still_to_be_used(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 20)
-    journal = Journal(f"{log}.journal")
-    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
-    journal.write(RunEnded({"running": 1.0}, "exhausted"))
-    journal.write(NetworkCompared.of(compared(1e-3, 2e-3).race))
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))
+    run_log.write(RunEnded({"running": 1.0}, "exhausted"))
+    run_log.write(NetworkCompared.of(compared(1e-3, 2e-3).race))
     assert answers(log)["What next?"].startswith("Nothing: the best file has the untuned network")
 
 
 def test_a_run_s_own_log_may_be_named_like_the_best_of_another(tmp_path):
     log = write(tmp_path / "log.best.json", [1e-3] * 20)
-    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo"))
+    RunLog(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo"))
     assert answers(log)
 
 
@@ -307,7 +307,7 @@ def test_the_best_of_another_log_have_no_verdict(tmp_path):
 def test_without_its_start_the_time_begins_with_the_first_result(tmp_path):
     first = write(tmp_path / "log.json", [1e-3] * 20)
     assert "19 s since the first result" in summarize(first)
-    Journal(f"{first}.journal").write(RunStarted([(1, [DENSE])], "OpEvo"))
+    RunLog(f"{first}.journal").write(RunStarted([(1, [DENSE])], "OpEvo"))
     assert "since the first result" not in summarize(first)
     one = summarize(write(tmp_path / "one.json", [1e-3]))
     assert " 0.0 s" not in one
@@ -315,8 +315,8 @@ def test_without_its_start_the_time_begins_with_the_first_result(tmp_path):
 
 def test_text_that_cannot_be_shown_is_replaced(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 40)
-    journal = Journal(f"{log}.journal")
-    journal.write(
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(
         RunStarted(
             [(1, [DENSE])],
             "Op\x1b[31mEvo",
@@ -324,7 +324,7 @@ def test_text_that_cannot_be_shown_is_replaced(tmp_path):
             40,
         )
     )
-    journal.write(RunEnded({"run\x1bning": 1.0}))
+    run_log.write(RunEnded({"run\x1bning": 1.0}))
     text = summarize(log)
     assert "\x1b" not in text
     assert text.encode()
@@ -347,7 +347,7 @@ def test_a_run_that_still_gains_has_not_converged_and_gets_twice_the_trials(tmp_
     assert found["Converged?"] == "No: the last half of the trials brought 100%."
     assert found["What next?"] == "More trials: tune again into this log, 64 in all."
     command = "autotvm-opevo tune --network alexnet --trials 32 --log log.json"
-    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", command, 32))
+    RunLog(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", command, 32))
     assert answers(log)["What next?"].endswith(f"64 in all: {command}")
 
 
@@ -377,14 +377,14 @@ def test_an_operator_that_always_times_out_needs_more_time(tmp_path):
 
 def test_a_run_that_was_interrupted_is_to_make_the_trials_that_are_left(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
-    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", "a command", 1000))
+    RunLog(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", "a command", 1000))
     expected = "More trials: tune again into this log, 1000 in all: a command"
     assert answers(log)["What next?"] == expected
 
 
 def test_operators_without_a_trial_need_trials(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 4)
-    Journal(f"{log}.journal").write(
+    RunLog(f"{log}.journal").write(
         RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", "a command", 1000)
     )
     found = answers(log)
@@ -399,7 +399,7 @@ def test_trials_of_another_network_in_the_log_do_not_count_for_what_is_next(tmp_
         "conv2d",
     )
     for task in (CONV2D, DENSE, DENSE):
-        Journal(f"{log}.journal").write(RunStarted([(1, [task])], "OpEvo", "a command", 32))
+        RunLog(f"{log}.journal").write(RunStarted([(1, [task])], "OpEvo", "a command", 32))
     assert "64 in all" in answers(log)["What next?"]
     assert (
         "this log has 2 networks or targets: totals and shares are of all of them together"
@@ -409,16 +409,16 @@ def test_trials_of_another_network_in_the_log_do_not_count_for_what_is_next(tmp_
 
 def test_at_the_machine_s_limit_tuning_has_converged(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
-    journal = Journal(f"{log}.journal")
-    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
-    journal.write(MachineMeasured({DENSE: 1 / 32}))
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))
+    run_log.write(MachineMeasured({DENSE: 1 / 32}))
     assert answers(log)["Converged?"] == "Yes: the roofline bounds leave 0.0%."
     assert answers(log)["What next?"].startswith("Nothing")
 
 
 def test_where_the_time_went_has_the_phases_and_failures_if_they_are_many(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 20, "conv2d", error_no=6)
-    Journal(f"{log}.journal").write(RunEnded({"building": 40.0, "running": 20.0}))
+    RunLog(f"{log}.journal").write(RunEnded({"building": 40.0, "running": 20.0}))
     expected = "building 40 s, running 20 s, 33% of the trials failed, 20 with build timeout."
     assert answers(log)["Where did the time go?"] == expected
 
@@ -430,9 +430,9 @@ def test_the_gain_is_infinite_if_there_was_no_result_before():
 def test_a_run_that_ended_by_its_time_limit_is_to_have_more_time(tmp_path):
     """However many trials it was allowed."""
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
-    journal = Journal(f"{log}.journal")
-    journal.write(RunStarted([(1, [DENSE])], "OpEvo", "a command", 100_000))
-    journal.write(RunEnded({"running": 1.0}, "time limit"))
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(RunStarted([(1, [DENSE])], "OpEvo", "a command", 100_000))
+    run_log.write(RunEnded({"running": 1.0}, "time limit"))
     assert (
         answers(log)["What next?"] == "More time: tune again into this log, for as long: a command"
     )

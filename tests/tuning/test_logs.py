@@ -57,7 +57,7 @@ RECORD = (
     '[["TENSOR", "float32", [8, 64]]]]]'
 )
 WORKLOAD = '["1033843721384939238", "eyJyb290IjogMX0="]'
-JOURNAL = (
+RUN_LOG = (
     '{"type": "RunStarted", "time": 1795260407.0, "operators": [], "tuner": "OpEvoTuner", '
     '"budget": 8}'
 )
@@ -185,7 +185,9 @@ FORMATS = {
     "a log in AutoTVM's pickle format": lambda path: path.write_text(f"{PICKLED}\n"),
     "a MetaSchedule database": lambda path: path.write_text(f"{RECORD}\n"),
     "a MetaSchedule database, whose": lambda path: path.write_text(f"{WORKLOAD}\n"),
-    "the journal of a run: name the log beside it": lambda path: path.write_text(f"{JOURNAL}\n"),
+    "the run log of tune_network: name the log beside it": lambda path: path.write_text(
+        f"{RUN_LOG}\n"
+    ),
     "a Jupyter notebook": lambda path: path.write_text(json.dumps(NOTEBOOK, indent=1)),
     "a Jupyter notebook:": lambda path: path.write_text(json.dumps(NOTEBOOK)),
     "a JSON document over several lines": lambda path: path.write_text(

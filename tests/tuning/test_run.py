@@ -1,4 +1,4 @@
-"""A run: what it measures, announces, journals and returns, whatever TVM measures."""
+"""A run: what it measures, announces, writes to the run log and returns, whatever TVM measures."""
 
 import io
 import json
@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from compared_networks import compared
 
-from autotvm_opevo.tuning.journal import Journal, read
 from autotvm_opevo.tuning.measurer import Measurer
 from autotvm_opevo.tuning.race import Race
 from autotvm_opevo.tuning.result import ProgressDisplay
 from autotvm_opevo.tuning.run import TuningRun
+from autotvm_opevo.tuning.run_log import RunLog, read
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, equal
 from autotvm_opevo.tuning.task_state import TaskState
 
@@ -52,7 +52,7 @@ class Store:
     """Of pairs of a task's name and a trial."""
 
     def __init__(self, folder):
-        self.path, self.journal, self.trials = folder / "log", Journal(folder / "journal"), []
+        self.path, self.run_log, self.trials = folder / "log", RunLog(folder / "journal"), []
 
     def append(self, task, trial):
         self.trials.append((task.name, trial))
@@ -123,17 +123,17 @@ def run(tmp_path, screen):
     return run
 
 
-def journal(tmp_path):
+def run_log(tmp_path):
     return [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
 
 
-def test_it_announces_the_budget_and_journals_the_network(run, tmp_path, screen):
+def test_it_announces_the_budget_and_run_logs_the_network(run, tmp_path, screen):
     run.announce("OpEvo, seed 0", "log", ["kept at default: 1"])
     assert (
         "2 tasks, 8 trials, 2 of them in the log; starting to measure\nkept at default: 1"
         in screen.getvalue()
     )
-    (start,) = journal(tmp_path)
+    (start,) = run_log(tmp_path)
     assert start["operators"] == [[3, ["c"]], [1, ["d"]]]
     assert (start["tuner"], start["budget"], start["flop"].keys()) == (
         "OpEvo, seed 0",
@@ -142,7 +142,7 @@ def test_it_announces_the_budget_and_journals_the_network(run, tmp_path, screen)
     )
 
 
-def test_nothing_is_journaled_without_trials_left(run, tmp_path):
+def test_nothing_is_in_the_run_log_without_trials_left(run, tmp_path):
     run._tasks[1].progress.trials = 6
     run.announce("OpEvo", "log", [])
     assert not (tmp_path / "journal").exists()
@@ -160,9 +160,9 @@ def test_the_result_counts_the_trials_of_this_call(run):
     ]
 
 
-def test_the_comparison_with_the_untuned_network_is_journaled(run, tmp_path):
+def test_the_comparison_with_the_untuned_network_is_in_the_run_log(run, tmp_path):
     run._compare(lambda: compared(0.2, 0.1, noise=0))
-    (entry,) = journal(tmp_path)
+    (entry,) = run_log(tmp_path)
     assert (entry["before"], entry["after"]) == (pytest.approx(0.2), pytest.approx(0.1))
     assert entry["speedup"] == pytest.approx([2, 2, 2])
     assert "2.00 times as fast as untuned (2.00 to 2.00)\noutputs match" in str(run.result())
@@ -354,7 +354,7 @@ class TestLoop:
         assert (measurer.candidates, run.stop_reason) == ([], "time limit")
         assert run.confirmed == 1
 
-    def test_after_ctrl_c_what_was_measured_is_stored_and_the_journal_says_why(self, run, tmp_path):
+    def test_after_ctrl_c_what_was_measured_is_stored_and_the_run_log_says_why(self, run, tmp_path):
         with pytest.raises(KeyboardInterrupt):
             measure(run, Inverter(fails_at=3))
         assert len(run.store.trials) == 3

@@ -1,10 +1,10 @@
-"""The run log, or journal: events of tuning runs that AutoTVM's log and MetaSchedule's database
+"""The run log: events of tuning runs that AutoTVM's log and MetaSchedule's database
 have no room for.
 
 AutoTVM's log has no error messages; MetaSchedule's database has no timestamps either.
-`tune_network` writes them to a journal beside the log, one event per line. Reports read it, and
+`tune_network` writes them to a run log beside the log, one event per line. Reports read it, and
 later runs with the same log: which trials were re-measured, and how fast the machine was. The
-journal is optional: a log without one, or with a damaged one, remains valid. A run that was killed
+run log is optional: a log without one, or with a damaged one, remains valid. A run that was killed
 has a `RunStarted` without a `RunEnded`. Needs no TVM.
 
 A new kind of event is a class here, its name in `_EVENTS`, a branch of `Runs._add` if a later run
@@ -29,14 +29,14 @@ import msgspec
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo.tuning.race import Estimate
 
-if TYPE_CHECKING:  # readers of a journal need neither
+if TYPE_CHECKING:  # readers of a run log need neither
     from autotvm_opevo.topology import Topology
     from autotvm_opevo.tuning.race import Race
 
-# The file name in a MetaSchedule work directory; the journal of AutoTVM's LOG is LOG.journal.
-JOURNAL = "journal"
+# The file name in a MetaSchedule work directory; that of AutoTVM's LOG is LOG.journal.
+FILE_NAME = "journal"
 
-# Of larger subgraphs, the journal has the whole graph.
+# Of larger subgraphs, the run log has the whole graph.
 _MAX_VERTICES = 200
 
 # Origin of what other tasks teach while they are tuned, in the same run.
@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 
 
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True, tag=True):
-    """One line of a journal. Tasks are named by their keys.
+    """One line of a run log. Tasks are named by their keys.
 
     Attributes
     ----------
@@ -183,15 +183,15 @@ _EVENTS = Union[
 ]
 
 
-class Journal:
-    """Appends events to a journal. If it cannot be written, a warning is logged once and tuning
+class RunLog:
+    """Appends events to a run log. If it cannot be written, a warning is logged once and tuning
     continues.
 
     Parameters
     ----------
     path : str or path
     overwrite : bool
-        Delete an existing journal: it describes an earlier log of the same name.
+        Delete an existing run log: it describes an earlier log of the same name.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class Journal:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "log.json.journal"
     ...     event = TrialEnded(task="dense", failure="run timeout", message="longer than 20 s")
-    ...     Journal(path).write(event)
+    ...     RunLog(path).write(event)
     ...     [(event.task, event.failure) for event in read(path)]
     [('dense', 'run timeout')]
     """
@@ -236,8 +236,8 @@ class Journal:
 
 
 def read(path: Path) -> Iterator[Event]:
-    """Iterate over the valid events of a journal, skipping all other lines; empty if there is no
-    journal.
+    """Iterate over the valid events of a run log, skipping all other lines; empty if there is no
+    run log.
 
     Lines of version 0.1.0, which have no type, are skipped with a warning.
     """
@@ -279,7 +279,7 @@ class Confirmation(NamedTuple):
 
 @dataclass
 class Runs:
-    """The runs that wrote a log one after the other, replayed from its journal.
+    """The runs that wrote a log one after the other, replayed from its run log.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Journals survive torn lines and full disks, and say what earlier runs did."""
+"""Run logs survive torn lines and full disks, and say what earlier runs did."""
 
 import json
 import math
@@ -10,39 +10,39 @@ from own_topologies import Ring
 from autotvm_opevo.reporting.knob_graphs import Knob
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph
 from autotvm_opevo.topology.serialization import from_json
-from autotvm_opevo.tuning.journal import (
+from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
     DevicesLeft,
-    Journal,
     KnobsMapped,
     MachineMeasured,
     MeasuringBegan,
     RunEnded,
+    RunLog,
     RunStarted,
     TrialEnded,
     read,
 )
 
 
-def test_overwriting_deletes_an_earlier_journal(tmp_path):
-    Journal(tmp_path / "journal").write(TrialEnded("dense"))
-    Journal(tmp_path / "journal")
+def test_overwriting_deletes_an_earlier_run_log(tmp_path):
+    RunLog(tmp_path / "journal").write(TrialEnded("dense"))
+    RunLog(tmp_path / "journal")
     assert (tmp_path / "journal").exists()
-    Journal(tmp_path / "journal", overwrite=True)
+    RunLog(tmp_path / "journal", overwrite=True)
     assert not (tmp_path / "journal").exists()
 
 
 def test_a_torn_line_does_not_corrupt_the_next_one(tmp_path):
     path = tmp_path / "journal"
     path.write_text('{"task": "den')
-    Journal(path).write(TrialEnded("conv2d"))
+    RunLog(path).write(TrialEnded("conv2d"))
     assert [event.task for event in read(path)] == ["conv2d"]
 
 
 def test_a_write_error_is_logged_once(tmp_path, caplog):
-    journal = Journal(tmp_path / "no folder" / "journal")
+    run_log = RunLog(tmp_path / "no folder" / "journal")
     for _ in range(3):
-        journal.write(TrialEnded("dense"))
+        run_log.write(TrialEnded("dense"))
     assert caplog.text.count("cannot write") == 1
 
 
@@ -79,7 +79,7 @@ def test_nonsense_is_skipped(tmp_path, event):
 def test_events_that_are_written_no_longer_are_skipped_in_silence(tmp_path, caplog):
     path = tmp_path / "journal"
     path.write_text('{"type": "YardstickTimed", "time": 1.0, "kernel": "k", "latency": 1e-3}\n' * 2)
-    Journal(path).write(TrialEnded("dense"))
+    RunLog(path).write(TrialEnded("dense"))
     assert [event.task for event in read(path)] == ["dense"]
     assert not caplog.records
 
@@ -87,7 +87,7 @@ def test_events_that_are_written_no_longer_are_skipped_in_silence(tmp_path, capl
 def test_events_with_what_is_written_no_longer_are_read(tmp_path):
     path = tmp_path / "journal"
     path.write_text('{"type": "BestWritten", "time": 1.0, "aligned": 2, "kept_untuned": 3}\n')
-    assert Journal(path).runs.aligned == 2
+    assert RunLog(path).runs.aligned == 2
 
 
 @pytest.mark.parametrize("moment", [-1.0, 1e18, math.nan, math.inf, "now"])
@@ -97,7 +97,7 @@ def test_an_event_of_no_possible_time_is_skipped(tmp_path, moment):
 
 
 def test_numpys_numbers_are_written(tmp_path):
-    Journal(tmp_path / "journal").write(
+    RunLog(tmp_path / "journal").write(
         RunEnded({"running": np.float64(1.5)}, learned_from={"dense": {"a.json": np.int64(2)}})
     )
     (event,) = read(tmp_path / "journal")
@@ -108,7 +108,7 @@ def test_lines_of_an_earlier_version_are_skipped_with_a_warning(tmp_path, caplog
     (tmp_path / "journal").write_text(
         '{"time": 1.0, "task": "dense", "failure": "run timeout"}\n' * 2
     )
-    Journal(tmp_path / "journal").write(TrialEnded("dense"))
+    RunLog(tmp_path / "journal").write(TrialEnded("dense"))
     assert [event.failure for event in read(tmp_path / "journal")] == [""]
     # once each time it is read
     assert caplog.text.count("of an earlier version, which are not read") == 2
@@ -120,7 +120,7 @@ def test_knobs_are_read_as_they_were_written(tmp_path):
         "unroll": Discrete([0, 16]),
         "vectorize": Categorical(["true", "false"]),
     }
-    Journal(tmp_path / "journal").write(KnobsMapped.of({"dense": knobs}))
+    RunLog(tmp_path / "journal").write(KnobsMapped.of({"dense": knobs}))
     (event,) = read(tmp_path / "journal")
     assert repr({name: from_json(*knob) for name, knob in event.knobs["dense"].items()}) == repr(
         knobs
@@ -131,7 +131,7 @@ def test_of_a_large_part_of_a_graph_the_whole_graph_is_written(tmp_path):
     whole = Factorization(2**20, 3)
     small, large = ([tile for tile in whole if tile[2] <= limit] for limit in (2, 2**18))
     knobs = {"small": InducedSubgraph(whole, small), "large": InducedSubgraph(whole, large)}
-    Journal(tmp_path / "journal").write(KnobsMapped.of({"dense": knobs}))
+    RunLog(tmp_path / "journal").write(KnobsMapped.of({"dense": knobs}))
     (event,) = read(tmp_path / "journal")
     found = event.knobs["dense"]
     assert list(from_json(*found["small"])) == small
@@ -159,7 +159,7 @@ def test_a_topology_of_ones_own_is_written_if_it_is_small(tmp_path):
         "part": InducedSubgraph(Ring(10**12), [1, 2]),
         "things": Things(3),
     }
-    Journal(tmp_path / "journal").write(KnobsMapped.of({"dense": knobs}))
+    RunLog(tmp_path / "journal").write(KnobsMapped.of({"dense": knobs}))
     (event,) = read(tmp_path / "journal")
     found = {name: from_json(*knob) for name, knob in event.knobs["dense"].items()}
     assert found.keys() == {"ring", "things"}
@@ -170,18 +170,18 @@ def test_a_topology_of_ones_own_is_written_if_it_is_small(tmp_path):
 
 
 def test_the_phases_of_all_runs_and_lost_devices_are_read_back(tmp_path):
-    journal = Journal(tmp_path / "journal")
+    run_log = RunLog(tmp_path / "journal")
     for _ in range(2):
-        journal.write(RunEnded({"running": 1.5, "building": 2.0, "searching": 0.0}))
-    journal.write(DevicesLeft(["10.0.0.7:9090"]))
-    runs = Journal(journal.path).runs
+        run_log.write(RunEnded({"running": 1.5, "building": 2.0, "searching": 0.0}))
+    run_log.write(DevicesLeft(["10.0.0.7:9090"]))
+    runs = RunLog(run_log.path).runs
     assert (runs.phases, runs.runs_ended) == ({"running": 3.0, "building": 4.0}, 2)
     assert runs.devices_left == ["10.0.0.7:9090"]
 
 
 def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):
-    journal = Journal(tmp_path / "journal")
-    journal.write(
+    run_log = RunLog(tmp_path / "journal")
+    run_log.write(
         RunStarted(
             [(2, ["dense"])],
             "OpEvo",
@@ -191,30 +191,30 @@ def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):
             {"dense": "dense 1x8"},
         )
     )
-    journal.write(
+    run_log.write(
         MachineMeasured(
             {"dense": 1e-3}, ["dense"], {"dense": 4e6}, flops=2e11, memory_bandwidth=3e10
         )
     )
-    journal.write(MeasuringBegan())
-    journal.write(BestConfirmed("dense", "{}", [1.1e-3, 1.2e-3], ties=1))
-    runs = Journal(journal.path).runs
+    run_log.write(MeasuringBegan())
+    run_log.write(BestConfirmed("dense", "{}", [1.1e-3, 1.2e-3], ties=1))
+    runs = RunLog(run_log.path).runs
     assert (runs.command, runs.budget) == ("autotvm-opevo tune", 100)
     assert runs.names == {"dense": "dense 1x8"}
     assert (runs.flop, runs.limits) == ({"dense": 2e6}, {"dense": 1e-3})
     assert (runs.memory_bound, runs.sizes) == ({"dense"}, {"dense": 4e6})
     assert (runs.flops, runs.memory_bandwidth) == (2e11, 3e10)
     assert len(runs.measuring_since) == 1
-    journal.write(MachineMeasured({"dense": 1e-3}))
-    runs = Journal(journal.path).runs
+    run_log.write(MachineMeasured({"dense": 1e-3}))
+    runs = RunLog(run_log.path).runs
     assert runs.memory_bound == set()
     assert runs.confirmed["dense"].latencies == [1.1e-3, 1.2e-3]
     assert runs.confirmed["dense"].ties == 1
 
 
 def test_what_tasks_learned_from_is_that_of_the_last_run_of_each(tmp_path):
-    journal = Journal(tmp_path / "journal")
-    journal.write(RunEnded({}, learned_from={"dense": {"a.json": 1}, "conv2d": {"a.json": 2}}))
-    journal.write(RunEnded({}, learned_from={"dense": {"b.json": 1}}))
-    runs = Journal(journal.path).runs
+    run_log = RunLog(tmp_path / "journal")
+    run_log.write(RunEnded({}, learned_from={"dense": {"a.json": 1}, "conv2d": {"a.json": 2}}))
+    run_log.write(RunEnded({}, learned_from={"dense": {"b.json": 1}}))
+    runs = RunLog(run_log.path).runs
     assert runs.learned_from == {"dense": {"b.json": 1}, "conv2d": {"a.json": 2}}
