@@ -8,7 +8,7 @@ import sys
 import pytest
 from hypothesis import settings
 from known_machine import measured_once
-from known_networks import once_for_each_network
+from known_networks import once_for_each_network, verified_once
 
 settings.register_profile("default", max_examples=60, deadline=None)
 settings.register_profile("soak", max_examples=2_000, deadline=None)
@@ -37,15 +37,14 @@ def _networks_are_known():
     """The tasks of a network, and whether its lowering is right, for which TVM compiles it. A
     hundred tests tune the same few networks.
     """
-    found = {
-        "extract": ("autotvm_opevo.autotvm.network", "autotvm_opevo.autotvm.comparison"),
-        "find_wrong_operators": ("autotvm_opevo.meta_schedule.network",),
-    }
     with pytest.MonkeyPatch.context() as patch:
-        for function, users in found.items():
-            for module in (sys.modules[name] for name in users if name in sys.modules):
-                once = once_for_each_network(getattr(module, function))
-                patch.setattr(module, function, once)
+        for name, function, once in (
+            ("autotvm_opevo.autotvm.network", "extract", once_for_each_network),
+            ("autotvm_opevo.autotvm.comparison", "extract", once_for_each_network),
+            ("autotvm_opevo.meta_schedule.network", "verifying", verified_once),
+        ):
+            if module := sys.modules.get(name):
+                patch.setattr(module, function, once(getattr(module, function)))
         yield
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import TypeVar
 
 from tqdm import tqdm
@@ -16,8 +17,11 @@ T = TypeVar("T")
 # Seconds to compile a network, and that this has to end after Ctrl-C; a second one ends the process
 # at once.
 _COMPILE_TIMEOUT, _COMPILE_GRACE = 3600.0, 60.0
-# Seconds after which a compilation says what it is, and how often it says so again.
-_SILENT, _AGAIN = 4.0, 60.0
+# Seconds of silence after which something that takes long says what it is, and those after which it
+# does not belong to what came before.
+_SILENT, _PAUSE = 4.0, 1.0
+# The end of a line that the next one writes over.
+_REWRITE = "\r"
 
 
 def run_with_timeout(seconds: float, function: Callable[[], T], what: str, grace: float = 0.0) -> T:
@@ -66,22 +70,59 @@ def run_compiler(compile: Callable[[], T], what: str) -> T:
         return run_with_timeout(_COMPILE_TIMEOUT, compile, f"TVM, which is {what}", _COMPILE_GRACE)
 
 
+class _Silence:
+    """How long the user has waited: since something was said, or this process began what it is
+    busy with.
+    """
+
+    def __init__(self) -> None:
+        self._since = self._busy_until = -inf
+
+    def begin(self) -> None:
+        """Count from now, unless it follows closely on something else."""
+        now = time.monotonic()
+        if now > self._busy_until + _PAUSE:
+            self._since = now
+
+    def end(self) -> None:
+        self._busy_until = time.monotonic()
+
+    def say(self, text: str, end: str) -> None:
+        tqdm.write(text, file=sys.stderr, end=end)
+        self._since = time.monotonic()
+
+    @property
+    def left(self) -> float:
+        """Seconds until something has to be said."""
+        return max(0.0, self._since + _SILENT - time.monotonic())
+
+
+_silence = _Silence()
+
+
 @contextmanager
 def say_if_long(what: str, done: Callable[[], str] = lambda: "") -> Iterator[None]:
-    """Say on standard error what the block does if it takes more than some seconds, and every
-    minute how long it has taken, and what is `done`.
+    """Say on standard error what the block does where some seconds pass in silence, how long it has
+    taken, and what is `done`: in a terminal in the same line.
     """
     ended, start = threading.Event(), time.monotonic()
+    is_terminal = sys.stderr.isatty()
 
     def say() -> None:
-        wait = _SILENT
-        while not ended.wait(wait):
+        said = ""
+        while not ended.wait(_silence.left):
             so_far = ", ".join(filter(None, [f"{time.monotonic() - start:.0f} s so far", done()]))
-            tqdm.write(f"{what}: {so_far}", file=sys.stderr)
-            wait = _AGAIN
+            said = f"{what}: {so_far}"
+            _silence.say(said, _REWRITE if is_terminal else "\n")
+        if said and is_terminal:
+            _silence.say(said, "\n")
 
-    threading.Thread(target=say, daemon=True).start()
+    thread = threading.Thread(target=say, daemon=True)
+    _silence.begin()
+    thread.start()
     try:
         yield
     finally:
         ended.set()
+        thread.join()
+        _silence.end()

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.cli.argument_types import address, attribute, named_shape, positive, shape
 from autotvm_opevo.networks.names import AUTOTVM, META_SCHEDULE, check_network
 
@@ -125,4 +126,5 @@ def load(options: argparse.Namespace, workloads: Any) -> Any:
             options.operator, options.tensor, options.dtype or "float32", dict(options.attribute)
         )
     layout = {"layout": options.layout} if options.layout else {}
-    return workloads.model_file(options.model, dict(options.shape), **layout)
+    with say_if_long(f"reading {options.model}"):
+        return workloads.model_file(options.model, dict(options.shape), **layout)

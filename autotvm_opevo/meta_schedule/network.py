@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -36,7 +37,7 @@ from autotvm_opevo.meta_schedule.store import TrialStore, network_key
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target
 from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, TaskState, TvmStrategy
-from autotvm_opevo.meta_schedule.verification import find_wrong_operators
+from autotvm_opevo.meta_schedule.verification import verifying
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.logs import BEST_DATABASE, describe_file
@@ -212,7 +213,6 @@ def tune_network(
         if ours:
             ForkServer.start(WORKER_MODULE)  # imports TVM while this process extracts tasks
         store = TrialStore(folder)
-        import_tensor_intrinsics()
         lowered, tasks, dynamic, others = _lower(mod, target, store, trials, is_on_this_cpu)
         has_trials = len(store.database) - len(others) < trials
         notes, origins = [], []
@@ -297,22 +297,30 @@ def _lower(
         mods = [task.dispatched[0] for task in tasks]
         return lowered, tasks, dynamic, records_of_others(store.database, mods, target)
 
-    lowered, tasks, dynamic, others = lower()
-    if not tasks:
-        unknown = ", ".join(dynamic)
-        raise ValueError(
-            "mod must have an operator that can be tuned; it has none"
-            + (f": the shapes or loops of {unknown} are known only in a run" if dynamic else "")
-        )
-    network = key_of(target, tasks)
-    has_trials = len(store.database) - len(others) < trials
-    if verify and has_trials and network not in store.wrong_operators:
-        wrong = find_wrong_operators(mod, target)
-        if wrong is not None:
-            store.wrong_operators[network] = wrong
-        if wrong:
-            lowered, tasks, dynamic, others = lower()
-            store.wrong_operators.setdefault(key_of(target, tasks), [])
+    with ExitStack() as stack:
+
+        def begin() -> Callable[[], list[str] | None]:
+            return stack.enter_context(verifying(mod, target))
+
+        # A new database has trials to make: the networks run while this process lowers.
+        find_wrong_operators = begin() if verify and not len(store.database) else None
+        import_tensor_intrinsics()
+        lowered, tasks, dynamic, others = lower()
+        if not tasks:
+            unknown = ", ".join(dynamic)
+            raise ValueError(
+                "mod must have an operator that can be tuned; it has none"
+                + (f": the shapes or loops of {unknown} are known only in a run" if dynamic else "")
+            )
+        network = key_of(target, tasks)
+        has_trials = len(store.database) - len(others) < trials
+        if verify and has_trials and network not in store.wrong_operators:
+            wrong = (find_wrong_operators or begin())()
+            if wrong is not None:
+                store.wrong_operators[network] = wrong
+            if wrong:
+                lowered, tasks, dynamic, others = lower()
+                store.wrong_operators.setdefault(key_of(target, tasks), [])
     return lowered, tasks, dynamic, others
 
 

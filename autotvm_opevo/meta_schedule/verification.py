@@ -6,8 +6,9 @@ import logging
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -28,22 +29,26 @@ from autotvm_opevo.lowering.plain_schedules import with_plain_schedules
 from autotvm_opevo.meta_schedule.evaluation import Instance, computed_dtypes, random_inputs
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.programs import Array, compare_outputs
-from autotvm_opevo.tuning.workers import ForkServerError, Worker
+from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
 logger = logging.getLogger(__name__)
 
 # Seconds to build and run a network as imported or lowered, and to find which operators are wrong.
 _SECONDS, _SEARCH_SECONDS = 20.0, 60.0
-# Of weights, beyond which a network is not verified.
-_MAX_BYTES = 2e9
+# Of weights, which are in a worker's memory several times: beyond which the networks run one after
+# the other, and beyond which they are not verified.
+_LARGE, _MAX_BYTES = 5e8, 2e9
 
 
-def find_wrong_operators(mod: tvm.IRModule, target: tvm.target.Target) -> list[str] | None:
-    """The operators for which `lower` changes what a network computes, on random inputs on this
-    machine's CPU.
+@contextmanager
+def verifying(
+    mod: tvm.IRModule, target: tvm.target.Target
+) -> Iterator[Callable[[], list[str] | None]]:
+    """Run a network as imported and lowered, on random inputs on this machine's CPU, while this
+    process does something else.
 
-    A warning names them. The outputs are right if they are lowered as imported. A worker process
-    runs the networks, since with random integers they may divide by zero, which ends it.
+    Worker processes run the networks, since with random integers they may divide by zero, which
+    ends a process.
 
     Parameters
     ----------
@@ -51,59 +56,84 @@ def find_wrong_operators(mod: tvm.IRModule, target: tvm.target.Target) -> list[s
         The network as imported, with bound weights.
     target : tvm.target.Target
 
-    Returns
-    -------
-    list of str or None
-        Of `operators_of`, or `EVERYTHING`; None if it is not known, since the network cannot be run
-        as imported, that takes too long, or it has more than 2 GB of weights.
+    Yields
+    ------
+    callable
+        Returns the operators for which `lower` changes the outputs, once both have run: those of
+        `operators_of` that have to be lowered as imported, or `EVERYTHING`. A warning names them.
+        None if they are not known, since the network cannot be run as imported, that takes too
+        long, or it has more than 2 GB of weights.
 
     Examples
     --------
     >>> from autotvm_opevo.networks.relax import operator
     >>> mod, _ = operator("matmul", [(8, 64), (64, 32)])
-    >>> find_wrong_operators(mod, tvm.target.Target("llvm"))
+    >>> with verifying(mod, tvm.target.Target("llvm")) as find_wrong_operators:
+    ...     find_wrong_operators()
     []
     """
-    worker = Worker(WORKER_MODULE)
-    with say_if_long("verifying the lowered network"), tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        begun: list[Future[list[Array]]] = []
         try:
-            return _find_wrong_operators(mod, folder, target, worker)
-        finally:
-            worker.kill()
+            dtypes = run_compiler(partial(computed_dtypes, mod), "reading the network")
+            size = run_compiler(partial(_save, mod, folder), "writing the network")
+            workers = WorkerPool(WORKER_MODULE, 1 if size > _LARGE else 2)
+            stack.enter_context(closing(workers))
+            run = partial(workers.submit, _run, folder, target)
+            begun = [run(None, timeout=_SECONDS), run([], timeout=_SECONDS)]
+        except Exception as error:
+            _say_not_verified(error)
+
+        def find_wrong_operators() -> list[str] | None:
+            if not begun:
+                return None
+            with say_if_long("verifying the lowered network"):
+                return _find_wrong_operators(folder, workers, run, begun, dtypes)
+
+        yield find_wrong_operators
+
+
+def _say_not_verified(error: Exception) -> None:
+    logger.info("the lowered network was not verified before tuning: %s", last_line(str(error)))
 
 
 def _find_wrong_operators(
-    mod: tvm.IRModule, folder: str, target: tvm.target.Target, worker: Worker
+    folder: str,
+    workers: WorkerPool,
+    run: Callable[..., Future[list[Array]]],
+    begun: Sequence[Future[list[Array]]],
+    dtypes: set[str],
 ) -> list[str] | None:
-    def difference(as_imported: list[str], seconds: float = _SECONDS) -> str:
-        """How the lowered network fails; empty if it does not."""
+    as_imported, lowered = begun
+
+    def difference(outputs: Future[list[Array]]) -> str:
+        """How a lowered network fails; empty if it does not."""
         try:
-            outputs = worker.call(_run, folder, target, as_imported, timeout=seconds)
+            actual = outputs.result()
         except (TimeoutError, MemoryError, ForkServerError):
             raise
         except Exception as failure:  # of the compiler, or of what it has made
             return last_line(str(failure))
-        error, match = compare_outputs(expected, outputs, dtypes)
+        error, match = compare_outputs(expected, actual, dtypes)
         return "" if match else f"relative error {error:.1e}"
 
     try:
-        dtypes = run_compiler(partial(computed_dtypes, mod), "reading the network")
-        run_compiler(partial(_save, mod, folder), "writing the network")
-        expected: list[Array] = worker.call(_run, folder, target, None, timeout=_SECONDS)
-        found = difference([])
+        expected = as_imported.result()
+        failure = difference(lowered)
     except Exception as error:
-        logger.info("the lowered network was not verified before tuning: %s", last_line(str(error)))
+        _say_not_verified(error)
         return None
-    if not found:
+    if not failure:
         return []
     end = time.monotonic() + _SEARCH_SECONDS
 
-    def is_wrong(as_imported: list[str]) -> bool:
-        return bool(difference(as_imported, max(0.0, end - time.monotonic())))
+    def is_wrong(names: list[str]) -> bool:
+        return bool(difference(run(names, timeout=max(0.0, end - time.monotonic()))))
 
     wrong = [EVERYTHING]
     with suppress(Exception):  # such as a TimeoutError: what was found is right
-        operators = worker.call(_operators, folder, timeout=_SEARCH_SECONDS)
+        operators = workers.submit(_operators, folder, timeout=_SEARCH_SECONDS).result()
         for better in find_culprits(operators, is_wrong):
             wrong = better
     what, left = f"lowering {wrong[0]}", "stays as imported"
@@ -114,7 +144,7 @@ def _find_wrong_operators(
     logger.warning(
         "%s changes the outputs of this network (%s), which %s: please report it",
         what,
-        found,
+        failure,
         left,
     )
     return wrong
@@ -184,11 +214,12 @@ def _operators(folder: str) -> list[str]:
 _NETWORK, _WEIGHTS = "network.json", "weights"
 
 
-def _save(mod: tvm.IRModule, folder: str) -> None:
+def _save(mod: tvm.IRModule, folder: str) -> float:
+    """Write a network to files; returns the bytes of its weights."""
     # without functions that nothing calls, whose weights would be written as JSON
     mod = relax.transform.DeadCodeElimination([entry_name(mod)])(mod)
     mod, weights = unbind_params(mod)
-    size = sum(
+    size: float = sum(
         math.prod(weight.shape) * tvm.DataType(str(weight.dtype)).bits / 8
         for weight in weights.values()
     )
@@ -196,6 +227,7 @@ def _save(mod: tvm.IRModule, folder: str) -> None:
         raise ValueError(f"its weights of {size / 1e9:.1f} GB would be in memory several times")
     Path(folder, _NETWORK).write_text(tvm.ir.save_json(mod))
     tvm.runtime.save_param_dict_to_file(weights, str(Path(folder, _WEIGHTS)))
+    return size
 
 
 @lru_cache(maxsize=1)

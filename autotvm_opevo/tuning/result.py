@@ -22,7 +22,7 @@ EXHAUSTED = "exhausted"
 # What ends a run that is not cut short.
 COMPLETE = ("trials", "time limit", EXHAUSTED)
 # Seconds after which a line is written within a round, too.
-_SILENT = 60.0
+_SILENT = 4.0
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class ProgressDisplay:
         in seconds.
 
         A terminal is redrawn on every call; elsewhere a line is written at the end of a round, and
-        every minute of a longer one.
+        every few seconds of a longer one.
         """
         trials = sum(row.trials for row in rows)
         if self._live:

@@ -1,7 +1,9 @@
 """Calls that may never return."""
 
+import io
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -41,7 +43,6 @@ def test_after_ctrl_c_the_call_may_return():
 
 def test_what_takes_long_says_what_it_is_and_what_it_has_done(monkeypatch, capsys):
     monkeypatch.setattr(timeouts, "_SILENT", 0.01)
-    monkeypatch.setattr(timeouts, "_AGAIN", 0.01)
     done, text = [], ""
     with say_if_long("counting", lambda: ", ".join(done)):
         while "\n" not in text:
@@ -52,6 +53,19 @@ def test_what_takes_long_says_what_it_is_and_what_it_has_done(monkeypatch, capsy
     first, *_, last = text.splitlines()
     assert first == "counting: 0 s so far"
     assert last == "counting: 0 s so far, one"
+
+
+def test_in_a_terminal_a_line_is_written_over(monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(timeouts, "_SILENT", 0.01)
+    with say_if_long("counting"):
+        while terminal.getvalue().count("counting") < 2:
+            time.sleep(0.01)
+    lines = terminal.getvalue().split("counting: 0 s so far")
+    assert {*lines[:-2]} <= {"", "\r"}
+    assert lines[-1] == "\n"
 
 
 def test_what_is_quick_says_nothing(capsys):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ from autotvm_opevo.meta_schedule import compare_logs, compile_network, tune_netw
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
 from autotvm_opevo.meta_schedule.extraction import key_of, lower_and_extract
 from autotvm_opevo.meta_schedule.store import wrong_operators
-from autotvm_opevo.meta_schedule.verification import find_culprits, find_wrong_operators
+from autotvm_opevo.meta_schedule.verification import find_culprits, verifying
 
 CONV, RELU = "nn.conv2d(x[1, 8, 8, 8], [16, 8, 3, 3])", "nn.relu(lv[1, 16, 8, 8])"
 
@@ -111,28 +112,34 @@ def broken(monkeypatch):
 
 
 class Here:
-    """In the place of a worker process: this one, whose passes a test can make wrong."""
+    """In the place of worker processes: this one, whose passes a test can make wrong. Nothing runs
+    before its result is asked for.
+    """
 
-    def __init__(self, module):
+    def __init__(self, module, size):
         pass
 
-    def call(self, function, *arguments, timeout):
-        if timeout <= 0:
-            raise TimeoutError("it takes too long")
-        return function(*arguments)
+    def submit(self, function, *arguments, timeout):
+        def result():
+            if timeout <= 0:
+                raise TimeoutError("it takes too long")
+            return function(*arguments)
 
-    def kill(self):
+        return SimpleNamespace(result=result)
+
+    def close(self):
         pass
 
 
 @pytest.fixture
 def here(monkeypatch):
     """Networks run in this process."""
-    monkeypatch.setattr(verification, "Worker", Here)
+    monkeypatch.setattr(verification, "WorkerPool", Here)
 
 
 def find(mod):
-    return find_wrong_operators(mod, cpu())
+    with verifying(mod, cpu()) as find_wrong_operators:
+        return find_wrong_operators()
 
 
 def test_a_network_that_is_right_is_verified_in_silence(mod, monkeypatch, caplog, capsys):
@@ -359,8 +366,8 @@ def verified(monkeypatch):
     """Number of verifications."""
     calls = []
     monkeypatch.setattr(
-        "autotvm_opevo.meta_schedule.network.find_wrong_operators",
-        lambda *given: calls.append(1) or find_wrong_operators(*given),
+        "autotvm_opevo.meta_schedule.network.verifying",
+        lambda *given: calls.append(1) or verifying(*given),
     )
     return calls
 

@@ -86,7 +86,6 @@ class TestSlowNetworks:
 
     def test_they_say_what_has_run(self, clock, monkeypatch, capsys):
         monkeypatch.setattr(timeouts, "_SILENT", 0.01)
-        monkeypatch.setattr(timeouts, "_AGAIN", 0.01)
 
         def wait():
             text = ""

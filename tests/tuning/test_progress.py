@@ -34,7 +34,7 @@ def test_outside_a_terminal_a_line_is_written_per_round():
     assert "\r" not in line
 
 
-def test_outside_a_terminal_a_line_is_written_per_minute_of_a_round(monkeypatch):
+def test_outside_a_terminal_lines_are_written_during_a_long_round(monkeypatch):
     monkeypatch.setattr(result, "_SILENT", 0.0)
     file = io.StringIO()
     with ProgressDisplay(24, file=file) as display:
