@@ -33,6 +33,9 @@ import numpy as np
 from benchmarks import markdown, onnx_networks, publish
 from benchmarks.environment import processor
 
+# Tuned as the command line does it, and by a package without bundled tuning records, which may have
+# been recorded on such a machine and for such layers.
+TUNED = "tune_network", "without bundled records"
 RIVALS = "ONNX Runtime", "OpenVINO"
 PACKAGES = {"TVM": "apache-tvm", "ONNX Runtime": "onnxruntime", "OpenVINO": "openvino"}
 # Seconds before a process times its runs, and of these; at least so many runs.
@@ -41,8 +44,9 @@ COLUMNS = (
     "network",
     "trials",
     "tuning, s",
+    "bound",
     "its operators",
-    "tune_network",
+    *TUNED,
     *RIVALS,
     "times as fast as the better",
 )
@@ -97,8 +101,9 @@ def main(arguments: list[str] | None = None) -> None:
     machine = f"Milliseconds, in {options.threads} threads of {processor()}; {versions}."
     text = f"{markdown.table(COLUMNS, rows)}\n\n{machine}"
     if options.publish:
-        # without trials and seconds of tuning, for the width of a page
-        narrow = markdown.table(COLUMNS[:1] + COLUMNS[3:], [[row[0], *row[3:]] for row in rows])
+        # without trials, seconds of tuning and ranges, for the width of a page
+        medians = [[row[0], *(cell.partition(" (")[0] for cell in row[3:])] for row in rows]
+        narrow = markdown.table(COLUMNS[:1] + COLUMNS[3:], medians)
         summary = f"{narrow}\n\n{machine}"
         publish.publish(options.publish, text, "runtimes", arguments, summary=summary)
     print(text)
@@ -106,46 +111,42 @@ def main(arguments: list[str] | None = None) -> None:
 
 def compare(network: str, options: argparse.Namespace) -> list[Any]:
     """A row of the table."""
-    folder = options.out / network
+    folder, seeds = options.out / network, range(options.repeats)
     folder.mkdir(parents=True, exist_ok=True)
     model = folder / f"{network}.onnx"
     if not model.exists():
         onnx_networks.save(network, model)
-    tuned = [tune(model, folder / str(seed), seed, options) for seed in range(options.repeats)]
-    alternatives = [
-        ("tune_network", folder / str(seed) / "network.so") for seed in range(options.repeats)
-    ]
-    timed: dict[str, list[float]] = {"tune_network": [], **{rival: [] for rival in RIVALS}}
-    turns = [
-        alternatives[i : i + 1] + [(rival, model) for rival in RIVALS]
-        for i in range(options.repeats)
-    ]
-    rounds = ceil(options.processes / options.repeats)
-    for turn in turns * rounds:
-        for runtime, file in turn:
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.runtimes",
-                "--threads",
-                str(options.threads),
-                "--time",
-                runtime,
-            ]
+    tuned = {
+        variant: [tune(model, folder / variant / str(seed), seed, options) for seed in seeds]
+        for variant in TUNED
+    }
+    timed: dict[str, list[float]] = {name: [] for name in (*TUNED, *RIVALS)}
+    for seed in [*seeds] * ceil(options.processes / options.repeats):
+        for name in timed:
+            file = folder / name / str(seed) / "network.so" if name in TUNED else model
             ran = subprocess.run(
-                [*command, str(file)],
+                [
+                    sys.executable,
+                    "-m",
+                    "benchmarks.runtimes",
+                    "--threads",
+                    str(options.threads),
+                    "--time",
+                    name,
+                    str(file),
+                ],
                 check=True,
                 stdout=subprocess.PIPE,
                 text=True,
                 env=_environment(options),
             )
-            timed[runtime].append(json.loads(ran.stdout.splitlines()[-1]))
+            timed[name].append(json.loads(ran.stdout.splitlines()[-1]))
     (folder / "timed.json").write_text(json.dumps(timed))
-    medians = {runtime: statistics.median(latencies) for runtime, latencies in timed.items()}
-    ratio = min(medians[rival] for rival in RIVALS) / medians["tune_network"]
-    operators = statistics.median(one["operators"] for one in tuned)
-    trials, seconds = (
-        statistics.median(one[key] for one in tuned) for key in ("trials", "seconds")
+    medians = {name: statistics.median(latencies) for name, latencies in timed.items()}
+    ratio = min(medians[rival] for rival in RIVALS) / medians[TUNED[0]]
+    trials, seconds, bound, operators = (
+        statistics.median(run[key] for run in tuned[TUNED[0]])
+        for key in ("trials", "seconds", "bound", "operators")
     )
     cells = [
         f"{1e3 * medians[name]:.1f} ({1e3 * min(timed[name]):.1f} to {1e3 * max(timed[name]):.1f})"
@@ -155,6 +156,7 @@ def compare(network: str, options: argparse.Namespace) -> list[Any]:
         network,
         f"{trials:.0f}",
         f"{seconds:.0f}",
+        f"{1e3 * bound:.1f}",
         f"{1e3 * operators:.1f}",
         *cells,
         f"{ratio:.2f}",
@@ -162,11 +164,11 @@ def compare(network: str, options: argparse.Namespace) -> list[Any]:
 
 
 def tune(model: Path, folder: Path, seed: int, options: argparse.Namespace) -> dict[str, float]:
-    """Tune a network in a process of its own, and export it; returns trials, seconds, and the sum
-    of its operators.
+    """Tune a network in a process of its own, and export it; returns trials, seconds, and how long
+    its operators take, at least and as measured.
     """
-    found = folder / "tuned.json"
-    if not found.exists():
+    result = folder / "tuned.json"
+    if not result.exists():
         folder.mkdir(parents=True, exist_ok=True)
         code = (
             "import sys; from benchmarks.runtimes import tune_and_export; "
@@ -174,14 +176,21 @@ def tune(model: Path, folder: Path, seed: int, options: argparse.Namespace) -> d
             f"{options.trials})"
         )
         subprocess.run([sys.executable, "-c", code], check=True, env=_environment(options))
-    return dict(json.loads(found.read_text()))
+    return dict(json.loads(result.read_text()))
 
 
 def tune_and_export(model: str, folder: str, seed: int, time_limit: float, trials: int) -> None:
-    """In a new process: it tunes as the command line does."""
-    from autotvm_opevo.meta_schedule import compile_network, local_target, tune_network
+    """In a new process, tune into a folder of a variant's; it tunes as the command line does."""
+    from autotvm_opevo.meta_schedule import (
+        compile_network,
+        local_target,
+        strategy,
+        tune_network,
+    )
     from autotvm_opevo.networks import relax
 
+    if Path(folder).parent.name != TUNED[0]:
+        strategy.prior = lambda target: ()  # type: ignore[assignment]
     mod, params = relax.model_file(model)
     target, work_dir = local_target(), Path(folder) / "log"
     result = tune_network(
@@ -197,7 +206,12 @@ def tune_and_export(model: str, folder: str, seed: int, time_limit: float, trial
     compile_network(mod, params, target, result.best_file).export_library(
         str(Path(folder) / "network.so")
     )
-    said = {"trials": result.trials, "seconds": result.seconds, "operators": result.latency}
+    said = {
+        "trials": result.trials,
+        "seconds": result.seconds,
+        "bound": result.limit,
+        "operators": result.latency,
+    }
     (Path(folder) / "tuned.json").write_text(json.dumps(said))
 
 
@@ -232,8 +246,8 @@ def _tvm(file: str, threads: int) -> Callable[[], Any]:
     import tvm
     from tvm import relax
 
-    (data,) = onnx.load(str(next(Path(file).parents[1].glob("*.onnx")))).graph.input
-    shape = [one.dim_value for one in data.type.tensor_type.shape.dim]
+    (data,) = onnx.load(str(next(Path(file).parents[2].glob("*.onnx")))).graph.input
+    shape = [extent.dim_value for extent in data.type.tensor_type.shape.dim]
     machine = relax.VirtualMachine(tvm.runtime.load_module(file), tvm.cpu())
     data = tvm.runtime.tensor(_inputs(shape))
     return lambda: machine["main"](data)
@@ -266,7 +280,7 @@ def _openvino(file: str, threads: int) -> Callable[[], Any]:
 
 # Each loads a file and returns what runs it once.
 RUNTIMES: dict[str, Callable[[str, int], Callable[[], Any]]] = {
-    "tune_network": _tvm,
+    **dict.fromkeys(TUNED, _tvm),
     "ONNX Runtime": _onnx_runtime,
     "OpenVINO": _openvino,
 }
