@@ -25,7 +25,7 @@ from typing import IO, Any
 import onnx
 
 from autotvm_opevo.cli.argument_types import positive
-from autotvm_opevo.tuning.run_log import NetworkCompared, read
+from autotvm_opevo.tuning.journal import NetworkCompared, read
 from benchmarks import markdown, publish
 
 COLUMNS = (
@@ -103,14 +103,14 @@ def run(model: Path, trials: int, out: Path, limit: float, others: list[str]) ->
         ]
         result.write_text(json.dumps(watch([*map(str, command), *others], limit)))
     said = json.loads(result.read_text())
-    run_logs = [folder / "log.json.journal", folder / "log.json" / "journal"]
+    journals = [folder / "log.json.journal", folder / "log.json" / "journal"]
     compared = [
         event
-        for run_log in run_logs
-        for event in read(run_log)
+        for journal in journals
+        for event in read(journal)
         if isinstance(event, NetworkCompared)
     ][-1:]
-    last = said["lines"][-1] if said["lines"] else ""
+    last = said["lines"][-1]
     match = next(
         (
             word
@@ -140,10 +140,12 @@ def watch(command: list[str], limit: float) -> dict[str, Any]:
     )
     assert process.stdout is not None
     start = before = time.monotonic()
-    silence, lines = 0.0, []
+    silence, silent_after, lines = 0.0, "", [""]
     for line in _lines(process.stdout, start + limit):
         now = time.monotonic()
-        silence, before = max(silence, now - before), now
+        if now - before > silence:
+            silence, silent_after = now - before, lines[-1]
+        before = now
         lines.append(line)
     if process.poll() is None and time.monotonic() > start + limit:
         process.kill()
@@ -152,6 +154,7 @@ def watch(command: list[str], limit: float) -> dict[str, Any]:
     return {
         "seconds": time.monotonic() - start,
         "silence": silence,
+        "silent after": silent_after,
         "status": process.returncode,
         "lines": lines,
     }
