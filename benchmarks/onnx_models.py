@@ -25,7 +25,7 @@ from typing import IO, Any
 import onnx
 
 from autotvm_opevo.cli.argument_types import positive
-from autotvm_opevo.tuning.journal import NetworkCompared, read
+from autotvm_opevo.tuning.run_log import NetworkCompared, read
 from benchmarks import markdown, publish
 
 COLUMNS = (
@@ -103,11 +103,11 @@ def run(model: Path, trials: int, out: Path, limit: float, others: list[str]) ->
         ]
         result.write_text(json.dumps(watch([*map(str, command), *others], limit)))
     said = json.loads(result.read_text())
-    journals = [folder / "log.json.journal", folder / "log.json" / "journal"]
+    run_logs = [folder / "log.json.journal", folder / "log.json" / "journal"]
     compared = [
         event
-        for journal in journals
-        for event in read(journal)
+        for run_log in run_logs
+        for event in read(run_log)
         if isinstance(event, NetworkCompared)
     ][-1:]
     last = said["lines"][-1]
