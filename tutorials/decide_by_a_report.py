@@ -40,8 +40,8 @@ def tune(trials, log):
 
 
 # %%
-# Go on, and see what that brought
-# --------------------------------
+# More trials, and their gain
+# ---------------------------
 # The same call with more trials resumes from the log. Only timing both interleaved can tell
 # whether the new best is faster: between the runs the machine may have become faster or slower. The
 # networks take longer than their operator, because they also convert layouts.

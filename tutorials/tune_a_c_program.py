@@ -9,7 +9,7 @@ matrix product in C, with tiles, the loop order and the compiler flags as knobs:
     python tutorials/tune_a_c_program.py
 
 The tiles, the loop order and the optimization level use topologies of this package. The set of
-flags gets one defined here. What was learned is then used for matrices of another size.
+flags gets one defined here. The results then warm-start a search for matrices of another size.
 """
 
 import argparse
@@ -221,9 +221,9 @@ def tune(n, trials, seed, folder, history=()):
 # %%
 # Another size
 # ------------
-# ``history`` is what was measured of other tasks: their spaces, configurations and fitnesses. Knobs
+# ``history`` has the results of other tasks: their spaces, configurations and fitnesses. Knobs
 # of the same name mean the same; tiles of other extents are compared by the logarithms of their
-# parts. The first batch has what was best before, and a quarter of the trials is enough.
+# parts. The first batch has the best configurations of before. A quarter of the trials is enough.
 
 
 def main():

@@ -100,8 +100,8 @@ print(result)
 # Use the result
 # --------------
 # The printed result compares the network before and after tuning. To use it, apply the best
-# records, as always with AutoTVM. What runs the exported library needs TVM, but neither this
-# package nor the log.
+# records, as always with AutoTVM. The exported library needs TVM, but neither this package nor the
+# log.
 
 with autotvm.apply_history_best(str(result.best_file)), tvm.transform.PassContext(opt_level=3):
     library = relay.build(mod, target=target, params=params)

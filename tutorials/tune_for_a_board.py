@@ -2,9 +2,9 @@
 Tune for an ARM board
 =====================
 
-The search and all builds run here; a board only runs what was built, over TVM's RPC. This script
-tunes a network for a board, and builds it for the board's CPU. Without one it only builds, and
-shows that what was built is for ARM::
+The search and all builds run here; a board only runs the programs, over TVM's RPC. This script
+tunes a network for a board, and builds it for the board's CPU. Without a board it only builds, and
+shows that the object files are for ARM::
 
     python tutorials/tune_for_a_board.py  # builds for aarch64
     # tunes, and runs there
@@ -13,7 +13,7 @@ shows that what was built is for ARM::
 - **On this machine**: the tracker, ``python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190``,
   and this script, that is the search, and LLVM, which compiles for the board.
 - **On the board**, which needs TVM and ``g++``: ``python -m tvm.exec.rpc_server --tracker
-  THIS-MACHINE:9190 --key board``. It links what it gets, runs it, and returns the time.
+  THIS-MACHINE:9190 --key board``. It links object files, runs them, and returns the time.
 
 Object files are sent to the board, which links them itself: no cross compiler is needed here. Both
 need the same version of TVM; for 64-bit ARM, on the board::
@@ -22,7 +22,7 @@ need the same version of TVM; for 64-bit ARM, on the board::
 
 *Not tried on a board yet*, but on an emulated 64-bit ARM CPU, whose server
 ``tools/emulated_board.sh`` makes: the outputs of the tuned networks match those of the untuned,
-also of a convolution by Winograd's algorithm. The tests look at what is built for aarch64, and do
+also of a convolution by Winograd's algorithm. The tests check the object files for aarch64, and do
 the rest with a server on the same x86-64 machine. With AutoTVM the commands are ``tune
 --rpc-tracker --rpc-key``, but the TVM that ``make setup`` installs is for x86-64: build the same
 version on the board, with ``USE_RPC=ON``.
@@ -98,8 +98,8 @@ best = work_dir / "best" if options.tracker else None
 compile_network(mod, params, target, best).export_library(str(library))
 
 # %%
-# What was built
-# --------------
+# The object files
+# ----------------
 # Bytes 18 and 19 of an object file name the machine that it is for: 183 is AArch64, 62 is x86-64.
 
 MACHINES = {62: "x86-64", 183: "AArch64"}

@@ -116,8 +116,8 @@ compile_network(mod, params, target, result.best_file).export_library(str(librar
 # %%
 # Inference
 # ---------
-# What runs the library needs neither this package nor the database nor a compiler: TVM, of the
-# version that built it, and numpy.
+# To run the library, install numpy and the TVM version that built it. It needs neither this
+# package, nor the database, nor a compiler.
 
 INFERENCE = """
 import sys
