@@ -20,6 +20,7 @@ PAGES = [
 MARKDOWN = [page for page in PAGES if page.suffix == ".md"]
 # Commands write wide tables.
 WRAPPED = [page for page in PAGES if page.parent.name != "tables"]
+RESULTS = [page for page in WRAPPED if page.parent.name == "results"]
 COMMANDS = ("tune", "compare", "report", "doctor")
 
 
@@ -58,6 +59,19 @@ def test_no_line_is_longer_than_100_characters(page):
 @pytest.mark.parametrize("page", [page for page in WRAPPED if page in MARKDOWN], ids=name)
 def test_sentences_are_short(page):
     assert np.mean(sentence_lengths(page)) < 16
+
+
+def test_the_readme_is_short():
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 85
+    assert len(re.findall(r"[\d.]*\d", "\n".join(lines[:40]))) <= 12
+
+
+@pytest.mark.parametrize("page", RESULTS, ids=name)
+def test_a_page_of_results_has_one_table_and_ten_bullets(page):
+    text = prose(page)
+    assert len(re.findall(r"^\|[-|]+\|$", text, flags=re.MULTILINE)) <= 1
+    assert len(re.findall(r"^ *- ", text, flags=re.MULTILINE)) <= 10
 
 
 @pytest.mark.parametrize("page", MARKDOWN, ids=name)
