@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from autotvm_opevo._utils.timeouts import say_if_long
+
 
 def import_tensor_intrinsics() -> None:
     """Import ``tvm.s_tir.tensor_intrin``, which every tuning needs, in a fraction of the time.
@@ -16,7 +18,7 @@ def import_tensor_intrinsics() -> None:
     thirty frames, most of the import system itself, that searches all loaded modules and reads
     source files, of which the parser looks at one line.
     """
-    with _stacks_without_source():
+    with _stacks_without_source(), say_if_long("importing TVM's tensor intrinsics"):
         import tvm.s_tir.tensor_intrin  # noqa: F401
 
 
