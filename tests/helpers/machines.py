@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from autotvm_opevo._utils import target_cpu
+from autotvm_opevo.tuning import this_machine
 
 CPUS = Path(__file__).parent / "cpus"
 
@@ -38,4 +38,4 @@ def pretend(monkeypatch, tmp_path, machine):
     """Let this machine's processor report what another one does."""
     file = tmp_path / "cpuinfo"
     file.write_text(f"processor\t: 0\n{(CPUS / f'{machine}.txt').read_text() if machine else ''}")
-    monkeypatch.setattr(target_cpu, "_CPUINFO", file)
+    monkeypatch.setattr(this_machine, "_CPUINFO", file)
