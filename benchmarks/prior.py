@@ -17,7 +17,7 @@ from tvm import relay
 
 from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import local_target
-from autotvm_opevo.autotvm import search_tuner as search_tuner_module
+from autotvm_opevo.autotvm import tuner as tuner_module
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.history import prior_file, read_history
@@ -80,7 +80,7 @@ def main() -> None:
         target = tvm.target.Target(options.target)
         tasks = extract(fold(mod, params), target).tasks
         trials = len(tasks) * options.trials
-        with mock.patch.object(search_tuner_module, "prior", return_value=()):
+        with mock.patch.object(tuner_module, "prior", return_value=()):
             tune_network(
                 mod, params, target, log, trials, task_scheduler="equal", seed=0, evaluate=False
             )

@@ -19,7 +19,7 @@ from tvm.autotvm.tuner import Tuner
 
 from autotvm_opevo import OpEvo, Space, random_walk
 from autotvm_opevo.autotvm import OpEvoTuner
-from autotvm_opevo.autotvm.search_tuner import SearchTuner
+from autotvm_opevo.autotvm.tuner import SearchTuner
 from autotvm_opevo.search.acquisition import Acquisition, Model, Prediction, normal_scores
 from autotvm_opevo.search.gp import (
     GraphKernel,

@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm.autotvm.task import Task
 
-from autotvm_opevo.autotvm.search_tuner import SearchTuner
+from autotvm_opevo.autotvm.tuner import SearchTuner
 from autotvm_opevo.baselines import GBFS, NA2C, NoSE
 
 

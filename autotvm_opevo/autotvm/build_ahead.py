@@ -17,8 +17,6 @@ from tvm.autotvm.measure import MeasureInput
 from tvm.autotvm.measure.measure import Builder
 from tvm.autotvm.task import Task
 
-from autotvm_opevo.autotvm.rpc import is_remote
-
 
 class BuildAhead(Builder):
     """A builder that begins with the next batch as soon as one is built.
@@ -72,9 +70,3 @@ class BuildAhead(Builder):
 
     def _start(self, measure_inputs: Sequence[MeasureInput]) -> Future[list[Any]]:
         return self._thread.submit(next(self._next_builder).build, measure_inputs)
-
-
-def can_build_ahead(measure_option: dict[str, Any], task: Task) -> bool:
-    """Whether builds do not disturb what runs: on remote devices, and on GPUs."""
-    elsewhere = is_remote(measure_option["runner"]) or task.target.kind.name not in ("llvm", "c")
-    return type(measure_option["builder"]) is autotvm.LocalBuilder and elsewhere

@@ -68,6 +68,15 @@ def fitness(result: MeasureResult) -> float:
     return 1.0 / mean if math.isfinite(1.0 / mean) else 0.0
 
 
+def fastest(records: Iterable[Record], confirmed: Record | None) -> Record:
+    """Of a task's records the one that was confirmed, unless a later one is faster; else the
+    fastest of all.
+    """
+    since = confirmed[1].timestamp if confirmed else -math.inf
+    later = [record for record in records if record[1].timestamp > since]
+    return min([*([confirmed] if confirmed else []), *later], key=lambda record: seconds(record[1]))
+
+
 def key_of(target: object, task: Task) -> str:
     """The key of a task; see `task_key`. A record's target is not its task's, which has none."""
     return task_key(str(target), task.name, task.args)

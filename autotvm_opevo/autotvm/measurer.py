@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import tvm
@@ -19,7 +20,6 @@ from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 from tvm.contrib.cc import create_shared
 
-from autotvm_opevo._utils.interrupts import no_interrupts_in_children
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.autotvm.builder import Build, LocalBuilder
 from autotvm_opevo.autotvm.log import Record, key_of, seconds
@@ -179,10 +179,11 @@ class Measurer(measurer.Measurer):
         """Tell builder and runner of a task."""
         if task is self._task:
             return
-        if self.pool is not None or self._servers:  # a LocalRunner's `set_task` would start others
+        # AutoTVM's LocalRunner would start other servers in `set_task`
+        if self.pool is not None or self._servers or isinstance(self._runner, LocalRunner):
             self._runner.task = task
         else:
-            with no_interrupts_in_children():
+            with _no_interrupts_in_children():
                 servers = run_with_timeout(
                     START_TIMEOUT, lambda: self._runner.set_task(task), "a device to answer"
                 )
@@ -217,6 +218,18 @@ class Measurer(measurer.Measurer):
                         f"no device of key {self._runner.key!r} answers: {error}"
                     ) from error
         return None
+
+
+@contextmanager
+def _no_interrupts_in_children() -> Iterator[None]:
+    """Shield threads and processes started within, and their children, from Ctrl-C; this thread
+    gets it on leaving.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def default_measure_option(

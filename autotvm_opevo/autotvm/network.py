@@ -20,7 +20,6 @@ from tvm.autotvm.measure.measure import Runner
 
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_integer, as_seconds
-from autotvm_opevo.autotvm.best_file import BestFile
 from autotvm_opevo.autotvm.evaluation import evaluate_network
 from autotvm_opevo.autotvm.extraction import Extraction, extract, without_tophub
 from autotvm_opevo.autotvm.folding import fold
@@ -30,7 +29,7 @@ from autotvm_opevo.autotvm.measurer import Measurer, default_measure_option
 from autotvm_opevo.autotvm.roofline import work
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
-from autotvm_opevo.autotvm.store import TrialStore
+from autotvm_opevo.autotvm.store import BestFile, TrialStore
 from autotvm_opevo.autotvm.targets import THIS_MACHINE, as_target, check_device
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tuner import (

@@ -12,11 +12,9 @@ from tvm.autotvm.task.space import ConfigEntity, FallbackConfigEntity
 
 from autotvm_opevo.autotvm.foreign_tuner import ForeignTuner
 from autotvm_opevo.autotvm.history import History
-from autotvm_opevo.autotvm.log import Record, configuration_of, failure, key_of, seconds
-from autotvm_opevo.autotvm.search_tuner import SearchTuner
+from autotvm_opevo.autotvm.log import Record, configuration_of, failure, fastest, key_of, seconds
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.autotvm.store import fastest
-from autotvm_opevo.autotvm.tuner import TunerFactory, takes_seed
+from autotvm_opevo.autotvm.tuner import SearchTuner, TunerFactory, takes_seed
 from autotvm_opevo.search.transfer import count_origins
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.record_lines import task_name

@@ -1,19 +1,339 @@
-"""OpEvo as an AutoTVM tuner."""
+"""OpEvo, and any other `Search`, as AutoTVM tuners."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
 from typing import Any
 
+from tvm import autotvm
+from tvm.autotvm.measure import MeasureInput, MeasureResult
 from tvm.autotvm.task import Task
+from tvm.autotvm.task.space import ConfigEntity
 from tvm.autotvm.tuner import Tuner
 
-from autotvm_opevo.autotvm.search_tuner import SearchTuner
+from autotvm_opevo._utils.text import milliseconds
+from autotvm_opevo.autotvm.build_ahead import BuildAhead
+from autotvm_opevo.autotvm.history import History, is_cpu, prior
+from autotvm_opevo.autotvm.log import Record, configuration_of, fitness, key_of
+from autotvm_opevo.autotvm.rpc import is_remote
+from autotvm_opevo.autotvm.space import KnobSpace
+from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.opevo import OpEvo
+from autotvm_opevo.search.space import Space
+from autotvm_opevo.search.transfer import Source
 
 # A tuner class of AutoTVM, or any function from a task to a tuner.
 TunerFactory = Callable[..., Tuner]
+
+logger = logging.getLogger("autotvm")
+
+# Options of XGBTuner alone, accepted so that scripts keep working when only the class is replaced.
+_XGB_ONLY = frozenset(
+    [
+        "plan_size",
+        "feature_type",
+        "loss_type",
+        "num_threads",
+        "optimizer",
+        "diversity_filter_ratio",
+        "log_interval",
+    ]
+)
+
+# Configurations in a first batch: as many as builders have cores would all be random. The others
+# have a quarter of the results there are.
+_FIRST_BATCH = 8
+
+_warned: set[str] = set()
+
+
+def _warn_once(topic: str, message: str, *values: object) -> None:
+    """Warn once per process and log repetitions at level INFO: scripts make a tuner for each of a
+    network's tasks.
+    """
+    logger.log(logging.INFO if topic in _warned else logging.WARNING, message, *values)
+    _warned.add(topic)
+
+
+class SearchTuner(Tuner):
+    """A `Search` as an AutoTVM tuner; callbacks, builders and runners are AutoTVM's. See
+    `OpEvoTuner` for what is not described here.
+
+    Parameters
+    ----------
+    task : tvm.autotvm.task.Task
+    make_search : callable
+        Makes the search from the task's `Space`.
+    **xgb_only
+
+    Attributes
+    ----------
+    transfer : bool
+        Whether to learn from other tasks, if the search can: those of loaded records, and on a CPU
+        the bundled tuning records. Can be set until records are loaded, or the first
+        batch is proposed.
+    """
+
+    best_flops: float  # maintained by the base class
+
+    def __init__(self, task: Task, make_search: Callable[[Space], Search], **xgb_only: Any) -> None:
+        name = type(self).__name__
+        unknown = sorted(xgb_only.keys() - _XGB_ONLY)
+        if unknown:
+            parameters = inspect.signature(type(self)).parameters
+            own = [
+                option for option in parameters if option not in ("task", "plan_size", "xgb_only")
+            ]
+            allowed = f"{', '.join(own[:-1])} and {own[-1]}"
+            raise TypeError(
+                f"{name} got unknown options {unknown}: its options are {allowed}; those of "
+                "XGBTuner are ignored"
+            )
+        if xgb_only:
+            _warn_once(
+                f"{name} options", "%s ignores the options of XGBTuner %s.", name, sorted(xgb_only)
+            )
+        if getattr(task, "config_space", None) is None:
+            raise ValueError(
+                f"task must be made by autotvm.task.create or extract_from_program, {task!r} given"
+            )
+        super().__init__(task)
+        self._knobs = KnobSpace(task.config_space)
+        self._search = make_search(self._knobs.space)
+        self.seed = self._search.seed
+        self.best_loaded: Record | None = None
+        self.transfer = True
+        self._history = History()  # of other tasks, loaded
+        self._others: list[Source] | None = None  # of other tasks, given
+        self._ahead: list[ConfigEntity] = []  # proposed, to be built before it is asked for
+
+    def tune(
+        self,
+        n_trial: int,
+        measure_option: dict[str, Any],
+        early_stopping: int | None = None,
+        callbacks: Iterable[Callable[..., object]] = (),
+        si_prefix: str = "G",
+    ) -> None:
+        """Measure up to `n_trial` new configurations; the parameters are those of AutoTVM's tuners.
+
+        With AutoTVM's ``LocalBuilder``, a batch is built while another runs on remote devices or a
+        GPU, unless the search needs its results first. Stops early when the search space is
+        exhausted. Loaded records are not measured again, so callbacks, such as the one that writes
+        the log, never see them. If the space is exhausted, or no trial beat the loaded records, a
+        warning on the ``autotvm`` logger names the best configuration.
+        """
+        if n_trial < 1:
+            return
+        self.ttl = n_trial  # remaining trials; the base class updates it after each batch
+        # with nothing to measure, the base class would report that it found no valid schedule
+        if self.has_next():
+            if self.proposes_ahead and can_build_ahead(measure_option, self.task):
+                self._tune_ahead(n_trial, measure_option, early_stopping, callbacks, si_prefix)
+            else:
+                super().tune(n_trial, measure_option, early_stopping, callbacks, si_prefix)
+        loaded_is_best = self.best_loaded is not None and self.best_measure_pair is self.best_loaded
+        if self.ttl > 0 or loaded_is_best:
+            logger.warning(
+                "%s: %s for %s. %s%s.",
+                type(self).__name__,
+                "search space exhausted" if self.ttl > 0 else "no trial beat the loaded records",
+                self.task.name,
+                self._describe_best(),
+                "; loaded, and not logged again" if loaded_is_best else "",
+            )
+
+    def _tune_ahead(self, n_trial: int, measure_option: dict[str, Any], *options: Any) -> None:
+        """AutoTVM's loop, with a builder that asks for the next batch before the results of one are
+        known.
+        """
+        left = n_trial - min(n_trial, measure_option["builder"].n_parallel)
+
+        def propose() -> list[MeasureInput]:
+            nonlocal left
+            size = min(left, measure_option["builder"].n_parallel)
+            left -= size
+            self._ahead = self._ahead or self._ask(size)  # an interrupted call may have left some
+            return [
+                MeasureInput(self.task.target, self.task, config) for config in self._ahead[:size]
+            ]
+
+        builder = BuildAhead(measure_option["builder"], propose)
+        try:
+            super().tune(n_trial, {**measure_option, "builder": builder}, *options)
+        finally:
+            builder.close()
+
+    def _describe_best(self) -> str:
+        """One clause on the best known configuration."""
+        if self._search.best is None:
+            return "No known configuration is valid"
+        configuration, runs_per_second = self._search.best
+        gflops = (self.task.flop or 0) * runs_per_second / 1e9
+        speed = f"{milliseconds(1 / runs_per_second)} ms" + (
+            f", {gflops:.2f} GFLOPS" if gflops else ""
+        )
+        return f"Best configuration: {speed}, {self._knobs.config_entity(configuration)}"
+
+    @property
+    def proposes_ahead(self) -> bool:
+        """Whether it can propose while others are measured; a search by generations needs the
+        results of one for the next.
+        """
+        return not self._search.generational
+
+    def has_next(self) -> bool:
+        """Whether a configuration is left that was neither proposed nor loaded."""
+        self._learn_prior()  # before the search proposes anything
+        return bool(self._ahead) or self._search.has_next()
+
+    def next_batch(self, batch_size: int) -> list[ConfigEntity]:
+        """Propose up to `batch_size` new configurations; empty only when the space is exhausted.
+
+        With a surrogate, the first batches have at most 8, and each of the others a quarter of the
+        results there are.
+        """
+        ahead, self._ahead = self._ahead[:batch_size], self._ahead[batch_size:]
+        return ahead or self._ask(batch_size)
+
+    def _ask(self, batch_size: int) -> list[ConfigEntity]:
+        self._learn_prior()
+        asked = self._search.ask(self.batch_size(batch_size))
+        return [self._knobs.config_entity(configuration) for configuration in asked]
+
+    def batch_size(self, most: int) -> int:
+        """How many configurations to propose at once, of those that could be measured at once."""
+        if not self._search.can_transfer:  # without a surrogate
+            return most
+        return min(most, max(_FIRST_BATCH, len(self._search.results) // 4))
+
+    def _learn_prior(self) -> None:
+        """Learn from the bundled tuning records, if nothing has been learned yet."""
+        if self._others is None and self.can_transfer and prior(self.task):
+            self.learn_from([])
+
+    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        """Add measurements, of proposals or of any other configurations of this task's space.
+
+        Raises
+        ------
+        ValueError
+            If a configuration is not in this task's space.
+        """
+        configurations = [self._knobs.configuration(measured.config) for measured in inputs]
+        self._search.tell(configurations, list(map(fitness, results)))
+
+    def load_history(
+        self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500
+    ) -> None:
+        """Add records from any tuner: of this task as if they had been measured now, of others as
+        knowledge.
+
+        This task's are not measured again, the best become parents at once, and the very best is
+        ``best_config`` until a better one is found. Those of the same template for other shapes,
+        targets or devices make the search start from what was good there, see `OpEvo.learn_from`.
+        Others are skipped, with a warning once per process: those of other templates, and those of
+        GPUs on a CPU or of CPUs elsewhere.
+
+        Parameters
+        ----------
+        data_set : iterable of (MeasureInput, MeasureResult)
+            For example from ``autotvm.record.load_from_file``.
+        min_seed_records : int
+            For compatibility with AutoTVM; ignored, any number of records helps.
+
+        Raises
+        ------
+        TypeError
+            If `data_set` is a file name instead of records.
+        """
+        if isinstance(data_set, (str, bytes, PathLike)):
+            raise TypeError(
+                "data_set must be records, a file name given: pass "
+                f"autotvm.record.load_from_file({data_set!r})"
+            )
+        configurations, fitnesses, skipped = [], [], 0
+        others: Counter[str] = Counter()  # by task
+        own_key, transfers = key_of(self.task.target, self.task), self.can_transfer
+        for measured, result in data_set:
+            configuration = configuration_of(measured, self.task, self._knobs)
+            if configuration is not None:
+                configurations.append(configuration)
+                fitnesses.append(fitness(result))
+                flops = (self.task.flop or 0) * fitnesses[-1]
+                if flops > self.best_flops:
+                    self.best_flops = flops
+                    self.best_config = measured.config
+                    self.best_measure_pair = self.best_loaded = (measured, result)
+            elif (
+                transfers
+                and measured.task.name == self.task.name
+                and (key := key_of(measured.target, measured.task)) != own_key
+                and is_cpu(measured.target) == is_cpu(self.task.target)
+            ):
+                self._history.add([(measured, result)])  # at once: there may be 100,000
+                others[key] += 1
+            else:
+                skipped += 1
+        self._search.tell(configurations, fitnesses)
+        if others:
+            used = self.learn_from(self._others or [])
+            skipped += sum(
+                count
+                for key, count in others.items()
+                if self._history.is_unusable(self.task.name, key)
+            )
+            logger.info(
+                "%s for %s learns from other tasks of this template: %d, with %d records.",
+                type(self).__name__,
+                self.task.name,
+                len(used),
+                sum(len(source.results) for source in used),
+            )
+        if skipped:
+            _warn_once(
+                f"{type(self).__name__} skipped",
+                "%s loaded %d records and skipped %d of other %s.",
+                type(self).__name__,
+                len(configurations),
+                skipped,
+                "templates, configuration spaces or kinds of device"
+                if transfers
+                else "tasks, targets or configuration spaces",
+            )
+
+    @property
+    def can_transfer(self) -> bool:
+        """Whether to learn from other tasks, as OpEvo with its surrogate can."""
+        return self.transfer and self._search.can_transfer
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        """The tasks that it learns from; see `OpEvo.sources`."""
+        return self._search.sources
+
+    def as_source(self) -> Source:
+        """This tuner's results, present and future, for the tuner of another task."""
+        return Source(self._search.space, self._search.results)
+
+    def learn_from(self, sources: Sequence[Source]) -> list[Source]:
+        """Take results of other tasks into account, beside those loaded, in place of those given
+        before; see `OpEvo`.
+        """
+        self._others = list(sources)
+        if not self.can_transfer:
+            return []
+        return self._search.learn_from(
+            [
+                *self._history.sources(self.task.name, self.task.target),
+                *self._others,
+                *prior(self.task),
+            ]
+        )
 
 
 class OpEvoTuner(SearchTuner):
@@ -115,4 +435,11 @@ def can_learn(make_tuner: TunerFactory) -> bool:
         issubclass(made, OpEvoTuner)
         and options.get("surrogate", "gp") == "gp"
         and options.get("transfer", True)
+    )
+
+
+def can_build_ahead(measure_option: dict[str, Any], task: Task) -> bool:
+    """Whether builds do not disturb what runs: on remote devices, and on GPUs."""
+    return type(measure_option["builder"]) is autotvm.LocalBuilder and (
+        task.target.kind.name not in ("llvm", "c") or is_remote(measure_option["runner"])
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -17,7 +19,6 @@ from tvm.s_tir.meta_schedule.builder import BuilderInput, BuilderResult
 from tvm.s_tir.meta_schedule.runner import RPCRunner, RunnerInput, RunnerResult
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 
-from autotvm_opevo._utils.interrupts import interrupts_in_tvm
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.database import seconds, workload_key
@@ -194,3 +195,32 @@ def _trial(
         f"{kind} timeout" if "Timeout, killed" in str(result.error_msg) else kind,
         spent,
     )
+
+
+@contextmanager
+def interrupts_in_tvm(defer: bool = False) -> Iterator[None]:
+    """Raise `KeyboardInterrupt` at the end, whatever TVM made of it.
+
+    From Python that C++ code calls, TVM makes another error of it; from a callback within a
+    callback it crashes, unless it is deferred to the end. Does nothing outside the main thread, or
+    where another handler for SIGINT is installed.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    interrupted = False
+
+    def handle(number: int, frame: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        if not defer:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if interrupted:
+            raise KeyboardInterrupt

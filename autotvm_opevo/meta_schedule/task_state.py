@@ -14,10 +14,9 @@ from tvm.s_tir.meta_schedule.database import TuningRecord
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from tvm.target import Target
 
-from autotvm_opevo._utils.interrupts import interrupts_in_tvm
 from autotvm_opevo.meta_schedule.database import seconds, workload_key
 from autotvm_opevo.meta_schedule.extraction import kind_of, task_name
-from autotvm_opevo.meta_schedule.measurer import Trial
+from autotvm_opevo.meta_schedule.measurer import Trial, interrupts_in_tvm
 from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.meta_schedule.strategy import warn_of_exhaustion
 from autotvm_opevo.tuning import task_state

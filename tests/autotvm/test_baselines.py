@@ -7,7 +7,7 @@ from instant_measuring import Recorder, for_real, instant
 from small_templates import matmul_task, scaling_task
 from tvm import autotvm
 
-from autotvm_opevo.autotvm import GBFSTuner, NA2CTuner, NoSETuner, search_tuner
+from autotvm_opevo.autotvm import GBFSTuner, NA2CTuner, NoSETuner, tuner
 from autotvm_opevo.topology import Factorization
 
 
@@ -65,7 +65,7 @@ def test_other_knobs_are_refused(make):
 
 @pytest.mark.parametrize("make", TUNERS)
 def test_options_of_xgbtuner_are_ignored_and_others_refused(make, caplog, monkeypatch):
-    monkeypatch.setattr(search_tuner, "_warned", set())
+    monkeypatch.setattr(tuner, "_warned", set())
     with caplog.at_level(logging.WARNING, "autotvm"):
         make(splits_task(), loss_type="reg")
     assert f"{make.__name__} ignores the options of XGBTuner ['loss_type']" in caplog.text

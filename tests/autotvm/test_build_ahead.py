@@ -14,7 +14,8 @@ from tvm.autotvm.measure.measure_methods import BuildResult
 
 from autotvm_opevo import OpEvoTuner
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
-from autotvm_opevo.autotvm.build_ahead import BuildAhead, can_build_ahead
+from autotvm_opevo.autotvm.build_ahead import BuildAhead
+from autotvm_opevo.autotvm.tuner import can_build_ahead
 
 
 class Builder(autotvm.LocalBuilder):

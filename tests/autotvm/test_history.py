@@ -14,7 +14,7 @@ from tvm.autotvm.task import Task
 from tvm.target import Target
 
 from autotvm_opevo import OpEvoTuner
-from autotvm_opevo.autotvm import search_tuner as search_tuner_module
+from autotvm_opevo.autotvm import tuner as tuner_module
 from autotvm_opevo.autotvm.history import History, prior, prior_file, read_history
 from autotvm_opevo.autotvm.task_state import TaskState
 
@@ -329,7 +329,7 @@ class TestTheTuner:
         tuner = OpEvoTuner(task, seed=0)
         assert tuner.has_next()  # as AutoTVM's loop asks before the first batch
         assert [str(config) for config in tuner.next_batch(8)] == with_prior
-        monkeypatch.setattr(search_tuner_module, "prior", lambda task: ())
+        monkeypatch.setattr(tuner_module, "prior", lambda task: ())
         assert first_batch() == without
 
 

@@ -15,7 +15,7 @@ from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigSpace
 
 from autotvm_opevo import OpEvoTuner
-from autotvm_opevo.autotvm import search_tuner as module
+from autotvm_opevo.autotvm import tuner as module
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.topology import Permutation
 
