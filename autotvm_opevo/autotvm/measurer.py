@@ -50,6 +50,8 @@ class Measurer(measurer.Measurer):
 
     Attributes
     ----------
+    runner : Runner
+        As given.
     pool : DevicePool or None
         The remote devices.
 
@@ -67,10 +69,10 @@ class Measurer(measurer.Measurer):
             raise ValueError(
                 f"measure_option must come from autotvm.measure_option, {measure_option!r} given"
             )
-        self._builder, self._runner = measure_option["builder"], measure_option["runner"]
-        builds, devices = int(self._builder.n_parallel), int(self._runner.n_parallel)
+        self._builder, self.runner = measure_option["builder"], measure_option["runner"]
+        builds, devices = int(self._builder.n_parallel), int(self.runner.n_parallel)
         own_builder = isinstance(self._builder, LocalBuilder)
-        own_runner = isinstance(self._runner, LocalRunner)
+        own_runner = isinstance(self.runner, LocalRunner)
         super().__init__(
             max(builds, devices), builds, devices, self._builder.executor if own_builder else None
         )
@@ -78,7 +80,7 @@ class Measurer(measurer.Measurer):
         self._task: Task | None = None
         self._servers: Sequence[Any] = ()  # of AutoTVM's LocalRunner
         self._device_limits: dict[str, Any] = {}  # by target: asking for them occupies a device
-        self.pool = DevicePool(self._runner) if is_remote(self._runner) else None
+        self.pool = DevicePool(self.runner) if is_remote(self.runner) else None
         self._builds_ahead = own_builder and (own_runner or self.pool is not None)
         if own_builder or own_runner:
             ForkServer.start(__package__)  # imports TVM while the caller extracts tasks
@@ -94,10 +96,10 @@ class Measurer(measurer.Measurer):
         self._close(
             self.pool.abort
             if self.pool is not None
-            else getattr(self._runner, "interrupt", lambda: None)
+            else getattr(self.runner, "interrupt", lambda: None)
         )
         self._end_servers()
-        for owner in (self._builder, self._runner):
+        for owner in (self._builder, self.runner):
             if isinstance(owner, (LocalBuilder, LocalRunner)):
                 owner.close()
             else:
@@ -111,12 +113,12 @@ class Measurer(measurer.Measurer):
         built = finalist.built._replace(filename=finalist.file)
         if self.pool is not None:
             return seconds(self.pool.run_one(measured, built))
-        return float(self._runner.retime(measured, built))
+        return float(self.runner.retime(measured, built))
 
     def restart(self) -> None:
         """Time what follows in a new process, as every trial on a remote device is."""
         if self.pool is None:
-            self._runner.restart()
+            self.runner.restart()
 
     def submit(self, task: Task, candidates: Sequence[ConfigEntity]) -> list[Future[Record]]:
         """See `tuning.measurer.Measurer`."""
@@ -138,7 +140,7 @@ class Measurer(measurer.Measurer):
             if self.pool is not None:
                 result = self.pool.run_one(build.measured, built)
             else:
-                (result,) = self._runner.run([build.measured], [built])
+                (result,) = self.runner.run([build.measured], [built])
             self._keep(build.measured, built, result)
         with suppress(OSError):
             os.unlink(built.filename)
@@ -146,7 +148,7 @@ class Measurer(measurer.Measurer):
 
     def _keep(self, measured: MeasureInput, built: BuildResult, result: MeasureResult) -> None:
         """Keep what was built for a trial if it is one of the best, and can be timed again."""
-        if self.pool is not None or isinstance(self._runner, LocalRunner):
+        if self.pool is not None or isinstance(self.runner, LocalRunner):
             key = key_of(measured.target, measured.task)
             file = built.filename
             self.finalists.add(key, (measured, result), built, file, seconds(result))
@@ -155,7 +157,7 @@ class Measurer(measurer.Measurer):
         """Build a batch, all of it, and run it, with a builder or runner that is not this
         package's.
         """
-        builder, runner = self._builder, self._runner
+        builder, runner = self._builder, self.runner
         # Their own timeouts are enforced by children, which may hang themselves.
         limit = START_TIMEOUT + 2 * len(inputs) * (
             builder.timeout + (runner.n_parallel + 1) * runner.timeout
@@ -180,15 +182,15 @@ class Measurer(measurer.Measurer):
         if task is self._task:
             return
         # AutoTVM's LocalRunner would start other servers in `set_task`
-        if self.pool is not None or self._servers or isinstance(self._runner, LocalRunner):
-            self._runner.task = task
+        if self.pool is not None or self._servers or isinstance(self.runner, LocalRunner):
+            self.runner.task = task
         else:
             with _no_interrupts_in_children():
                 servers = run_with_timeout(
-                    START_TIMEOUT, lambda: self._runner.set_task(task), "a device to answer"
+                    START_TIMEOUT, lambda: self.runner.set_task(task), "a device to answer"
                 )
             self._servers = (
-                servers if isinstance(self._runner, autotvm.LocalRunner) and servers else ()
+                servers if isinstance(self.runner, autotvm.LocalRunner) and servers else ()
             )
         target = str(task.target)
         if target not in self._device_limits:
@@ -206,8 +208,8 @@ class Measurer(measurer.Measurer):
 
     def _ask_device(self) -> Any:
         """Properties of the device that the builder needs, such as a GPU's shared memory."""
-        ask = self._runner.get_build_kwargs
-        if isinstance(self._runner, LocalRunner):
+        ask = self.runner.get_build_kwargs
+        if isinstance(self.runner, LocalRunner):
             return ask()
         for retry in (True, False):  # on another device of the same key
             try:
@@ -215,7 +217,7 @@ class Measurer(measurer.Measurer):
             except (OSError, RuntimeError) as error:
                 if not retry:
                     raise DevicePoolError(
-                        f"no device of key {self._runner.key!r} answers: {error}"
+                        f"no device of key {self.runner.key!r} answers: {error}"
                     ) from error
         return None
 

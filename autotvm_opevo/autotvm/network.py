@@ -16,10 +16,9 @@ import tvm
 from tvm import relay
 from tvm.autotvm import record
 from tvm.autotvm.measure import MeasureResult
-from tvm.autotvm.measure.measure import Runner
 
 from autotvm_opevo._utils.timeouts import run_compiler
-from autotvm_opevo._utils.validation import as_integer, as_seconds
+from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.autotvm.evaluation import evaluate_network
 from autotvm_opevo.autotvm.extraction import Extraction, extract, without_tophub
 from autotvm_opevo.autotvm.folding import fold
@@ -40,7 +39,7 @@ from autotvm_opevo.autotvm.tuner import (
     takes_seed,
 )
 from autotvm_opevo.tuning.result import TuningResult
-from autotvm_opevo.tuning.run import TuningRun, describe_tuner
+from autotvm_opevo.tuning.run import Budget, TuningRun, describe_tuner
 from autotvm_opevo.tuning.run_log import DevicesLeft, KnobsMapped, RunLog
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler, round_size
 
@@ -139,14 +138,12 @@ def tune_network(
     ...     tune_network(mod, params, "llvm", log, trials=4, evaluate=False).trials
     4
     """
-    start = time.monotonic()
+    budget = Budget(trials, time_limit)
     target = as_target(target)
-    trials = as_integer("trials", trials)
     if early_stopping is not None:
         early_stopping = as_integer("early_stopping", early_stopping)
     if seed is not None:
         seed = as_integer("seed", seed, at_least=0)
-    time_limit = None if time_limit is None else as_seconds("time_limit", time_limit)
     task_scheduler = as_task_scheduler(task_scheduler)
     if not callable(tuner):
         raise ValueError(
@@ -188,7 +185,7 @@ def tune_network(
             )
             for task, s in zip(network.tasks, seeds[1:])
         ]
-        run = NetworkRun(states, network, trials, measurer.batch, store, start, runner)
+        run = NetworkRun(states, network, budget, measurer, store)
         if may_refuse_knobs(tuner):
             _ = [state.tuner for state in states]  # raises now, not once other tasks are tuned
 
@@ -211,7 +208,6 @@ def tune_network(
             lambda: measurer,
             task_scheduler,
             np.random.default_rng(seeds[0]),
-            time_limit,
             partial(evaluate_network, mod, target, run.best.path, runner) if evaluate else None,
         )
 
@@ -224,10 +220,10 @@ class NetworkRun(TuningRun):
     tasks : sequence of TaskState
         Resumed here, from the records of the store.
     network : Extraction
-    budget, batch, store, start
-        As of `TuningRun`.
-    runner : Runner
-        AutoTVM's.
+    budget : Budget
+    measurer : Measurer
+        Not entered.
+    store : TrialStore
 
     Attributes
     ----------
@@ -241,20 +237,18 @@ class NetworkRun(TuningRun):
         self,
         tasks: Sequence[TaskState],
         network: Extraction,
-        budget: int,
-        batch: int,
+        budget: Budget,
+        measurer: Measurer,
         store: TrialStore,
-        start: float,
-        runner: Runner,
     ) -> None:
         known = len(store.log.records)
-        loaded, size = 0, round_size(known, budget, len(tasks), batch)
+        loaded, size = 0, round_size(known, budget.trials, len(tasks), measurer.batch)
         for task in tasks:
             task.progress.limit = store.run_log.runs.limits.get(task.key, 0.0)
             loaded += task.resume(store.records[task.key], size, store.confirmed.get(task.key))
-        self._unrelated, self._runner = known - loaded, runner
+        self._unrelated, self._runner = known - loaded, measurer.runner
         self.best = BestFile(tasks, network, store)
-        super().__init__(tasks, network.operators, budget, batch, store, start)
+        super().__init__(tasks, network.operators, budget, measurer.batch, store)
         self.untuned = self.best.had_untuned
 
     def _measure_machine(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,7 +20,7 @@ from tvm.s_tir.meta_schedule.utils import cpu_count, fork_seed
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
-from autotvm_opevo._utils.validation import as_integer, as_seconds
+from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import check_shapes, lower_as_imported
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
@@ -42,7 +41,7 @@ from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.logs import BEST_DATABASE, describe_file
 from autotvm_opevo.tuning.result import TuningResult
-from autotvm_opevo.tuning.run import TuningRun
+from autotvm_opevo.tuning.run import Budget, TuningRun
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, as_task_scheduler
 from autotvm_opevo.tuning.workers import ForkServer
 
@@ -161,9 +160,8 @@ def tune_network(
     ...     tune_network(mod, params, "llvm", folder, trials=4, evaluate=False).trials
     4
     """
-    start = time.monotonic()
+    budget = Budget(trials, time_limit)
     target = as_target(target)
-    trials = as_integer("trials", trials)
     if seed is not None:
         seed = as_integer("seed", seed, at_least=0)
         if seed >= 2**31 - 1:
@@ -184,7 +182,6 @@ def tune_network(
     if strategy is None:
         others = [path for path in history if not _is_own(path, folder)]
         strategy = OpEvoStrategy(transfer=transfer, history=others, seed=seed)
-    time_limit = None if time_limit is None else as_seconds("time_limit", time_limit)
     evolutionary = isinstance(
         ms.SearchStrategy.create(strategy) if isinstance(strategy, str) else strategy,
         EvolutionarySearch,
@@ -213,8 +210,8 @@ def tune_network(
         if ours:
             ForkServer.start(WORKER_MODULE)  # imports TVM while this process extracts tasks
         store = TrialStore(folder)
-        lowered, tasks, dynamic, others = _lower(mod, target, store, trials, is_on_this_cpu)
-        has_trials = len(store.database) - len(others) < trials
+        lowered, tasks, dynamic, others = _lower(mod, target, store, budget.trials, is_on_this_cpu)
+        has_trials = len(store.database) - len(others) < budget.trials
         notes, origins = [], []
         if dynamic:
             notes.append(
@@ -243,11 +240,11 @@ def tune_network(
                 cost_model = ms.CostModel.create(
                     cost_model, num_tuning_cores=cpu_count(logical=False), tree_method="auto"
                 )
-            per_round = max(1, min(_MAX_ROUND, trials // len(tasks)))
-            strategy = TvmStrategy(strategy, cost_model, trials, per_round)
+            per_round = max(1, min(_MAX_ROUND, budget.trials // len(tasks)))
+            strategy = TvmStrategy(strategy, cost_model, budget.trials, per_round)
         seeds = fork_seed(None if seed is None else seed + 1, n=len(tasks))
         states = [kind(task, target, store, strategy, s) for task, s in zip(tasks, seeds)]
-        run = NetworkRun(states, trials, batch, store, start, target, runner, origins)
+        run = NetworkRun(states, budget, batch, store, runner, origins)
         run.announce(description, "database", notes)
 
         def compare() -> Comparison:
@@ -263,7 +260,6 @@ def tune_network(
             partial(Measurer, builder, runner, target, batch),
             task_scheduler,
             np.random.default_rng(seed),
-            time_limit,
             compare if evaluate and has_device(runner) else None,
         )
     finally:
@@ -330,9 +326,8 @@ class NetworkRun(TuningRun):
     Parameters
     ----------
     tasks : sequence of TaskState
-    budget, batch, store, start
+    budget, batch, store
         As of `TuningRun`.
-    target : tvm.target.Target
     runner : Runner
         MetaSchedule's.
     origins : sequence of str
@@ -345,18 +340,16 @@ class NetworkRun(TuningRun):
     def __init__(
         self,
         tasks: Sequence[TaskState],
-        budget: int,
+        budget: Budget,
         batch: int,
         store: TrialStore,
-        start: float,
-        target: tvm.target.Target,
         runner: Any,
         origins: Sequence[str],
     ) -> None:
-        self._target, self._runner, self._origins = target, runner, origins
-        self._network = network_key(target, [task.key for task in tasks])
+        self._target, self._runner, self._origins = tasks[0].target, runner, origins
+        self._network = network_key(self._target, [task.key for task in tasks])
         operators = [Operator(int(task.task.weight), (i,)) for i, task in enumerate(tasks)]
-        super().__init__(tasks, operators, budget, batch, store, start)
+        super().__init__(tasks, operators, budget, batch, store)
         self.untuned = self._network in store.untuned
 
     def _measure_machine(self) -> None:

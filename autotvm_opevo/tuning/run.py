@@ -24,6 +24,7 @@ import numpy as np
 from autotvm_opevo._utils.cpu_cores import warn_of_idle_cores
 from autotvm_opevo._utils.text import command_line, last_line, pluralize
 from autotvm_opevo._utils.timeouts import say_if_long
+from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.measurer import Finalist, Measurer
 from autotvm_opevo.tuning.race import confirm
@@ -54,6 +55,37 @@ logger = logging.getLogger(__name__)
 CONFIRMATION_SHARE = 0.03
 
 
+class Budget:
+    """What a call may spend, from now on.
+
+    Parameters
+    ----------
+    trials : int
+        Number of trials, those of earlier calls included.
+    time_limit : float, optional
+        Seconds to the end of the confirmation.
+
+    Attributes
+    ----------
+    trials : int
+        As given.
+    start, deadline : float
+        When the call began, and when it begins no more trials, by ``time.monotonic()``.
+
+    Raises
+    ------
+    ValueError
+        If one of them is not positive.
+    """
+
+    def __init__(self, trials: int, time_limit: float | None = None) -> None:
+        self.start, self.deadline = time.monotonic(), inf
+        self.trials = as_integer("trials", trials)
+        if time_limit is not None:
+            seconds = as_seconds("time_limit", time_limit)
+            self.deadline = self.start + (1 - CONFIRMATION_SHARE) * seconds
+
+
 @dataclass
 class _Batch:
     """A proposal of a task, by position, that is being measured, and how many of its trials are not
@@ -74,13 +106,10 @@ class TuningRun(ABC):
     tasks : sequence of TaskState
         With the trials of earlier calls, as far as the log has them.
     operators : sequence of Operator
-    budget : int
-        Number of trials, those of earlier calls included.
+    budget : Budget
     batch : int
         A round has at least as many trials, if the budget has that many for every task.
     store : TrialStore
-    start : float
-        When the call began, by ``time.monotonic()``.
 
     Attributes
     ----------
@@ -100,14 +129,13 @@ class TuningRun(ABC):
         self,
         tasks: Sequence[TaskState],
         operators: Sequence[Operator],
-        budget: int,
+        budget: Budget,
         batch: int,
         store: TrialStore,
-        start: float,
     ) -> None:
         self._tasks, self._operators, self._budget, self._batch = tasks, operators, budget, batch
         self.store, self._run_log = store, store.run_log
-        self._start = self._end = start
+        self._end = budget.start
         self._resumed = self.trials
         self._comparison: Comparison | None = None
         self._comparison_error = ""
@@ -119,7 +147,7 @@ class TuningRun(ABC):
         self._before: dict[str, tuple[float, Any]] = {}
         self.stop_reason, self.untuned = "trials", False
         self.phases: defaultdict[str, float] = defaultdict(float)
-        self.display = ProgressDisplay(budget, self._resumed)
+        self.display = ProgressDisplay(budget.trials, self._resumed)
 
     @property
     def trials(self) -> int:
@@ -129,7 +157,7 @@ class TuningRun(ABC):
     @property
     def left(self) -> int:
         """Number of trials left of the budget; negative if the log has more."""
-        return self._budget - self.trials
+        return self._budget.trials - self.trials
 
     @property
     def succeeded(self) -> bool:
@@ -141,7 +169,7 @@ class TuningRun(ABC):
         which takes seconds; tell the run log if there is anything.
         """
         known = f", {self.trials} of them in the {log}" if self.trials else ""
-        tasks, trials = pluralize(len(self._tasks), "task"), pluralize(self._budget, "trial")
+        tasks, trials = pluralize(len(self._tasks), "task"), pluralize(self._budget.trials, "trial")
         self.display.write(
             f"{tasks}, {trials}{known}" + ("; starting to measure" if self.left > 0 else "")
         )
@@ -155,7 +183,7 @@ class TuningRun(ABC):
                     operators=operators,
                     tuner=tuner,
                     command=command_line(),
-                    budget=self._budget,
+                    budget=self._budget.trials,
                     flop={task.key: task.progress.flop for task in self._tasks},
                     names={task.key: task.name for task in self._tasks},
                 )
@@ -168,7 +196,6 @@ class TuningRun(ABC):
         open_measurer: Callable[[], Measurer],
         task_scheduler: TaskScheduler,
         rng: np.random.Generator,
-        time_limit: float | None,
         compare: Callable[[], Comparison] | None,
     ) -> TuningResult:
         """Spend the budget, confirm the best trials, write the best file, and compare the network
@@ -185,8 +212,6 @@ class TuningRun(ABC):
         task_scheduler : TaskScheduler
         rng : numpy.random.Generator
             For the task scheduler.
-        time_limit : float, optional
-            Seconds from the start of the call to the end of the confirmation.
         compare : callable, optional
             Returns the comparison; only called if a trial succeeded.
         """
@@ -195,11 +220,7 @@ class TuningRun(ABC):
                 self._task_scheduler, self._rng = task_scheduler, rng
                 with open_measurer() as self._measurer:
                     self._measure_machine()
-                    self._measure_and_confirm(
-                        inf
-                        if time_limit is None
-                        else self._start + (1 - CONFIRMATION_SHARE) * time_limit
-                    )
+                    self._measure_and_confirm()
             self._conclude()
             self.write_best()
             if compare is not None and self.succeeded:
@@ -263,14 +284,16 @@ class TuningRun(ABC):
         warn_of_idle_cores(roofline.threads)
         return roofline
 
-    def _measure_and_confirm(self, deadline: float) -> None:
-        """Begin trials until a deadline, and confirm the best when all have ended."""
-        seconds_left = deadline - time.monotonic() if deadline < inf else None
-        self.phases["starting"] = time.monotonic() - self._start
+    def _measure_and_confirm(self) -> None:
+        """Begin trials until the deadline, and confirm the best when all have ended."""
+        now, deadline = time.monotonic(), self._budget.deadline
+        self.phases["starting"] = now - self._budget.start
         self._before = {task.key: (task.latency, task.best) for task in self._tasks}
         self._run_log.write(MeasuringBegan())
         try:
-            with ProgressDisplay(self._budget, self.trials, seconds_left) as self.display:
+            with ProgressDisplay(
+                self._budget.trials, self.trials, deadline - now if deadline < inf else None
+            ) as self.display:
                 self._measure(deadline)
             with self.phase("re-measuring"), say_if_long("re-measuring the best"):
                 self._confirm()
@@ -315,7 +338,7 @@ class TuningRun(ABC):
         """
         progress = [task.progress for task in self._tasks]
         begun = sum(task.begun for task in progress)
-        left = self._budget - begun
+        left = self._budget.trials - begun
         if left <= 0:
             return None
         if not any(task.active for task in progress):
@@ -325,7 +348,7 @@ class TuningRun(ABC):
             scheduler = self._task_scheduler
             self._current = choose(scheduler, progress, self._operators, left, self._rng)
             most = min(most_trials(scheduler, progress, self._current, left), left)
-            size = round_size(begun, self._budget, len(progress), self._batch)
+            size = round_size(begun, self._budget.trials, len(progress), self._batch)
             self._round_left = self._round(self._current, min(size, most))
         task = self._tasks[self._current]
         if not task.can_propose:
@@ -384,7 +407,7 @@ class TuningRun(ABC):
         parts = shares(self._operators, [task.latency for task in self._tasks])
         tasks = [self._tasks[i] for i in sorted(range(len(parts)), key=lambda i: -parts[i])]
         finalists = [self._finalists(task) for task in tasks]
-        seconds = CONFIRMATION_SHARE * (time.monotonic() - self._start)
+        seconds = CONFIRMATION_SHARE * (time.monotonic() - self._budget.start)
         try:
             for i, race in confirm(finalists, self._measurer, seconds):
                 task, latencies, ties = tasks[i], race.seconds(race.fastest), len(race.racing) - 1
@@ -426,7 +449,7 @@ class TuningRun(ABC):
         rest = "building and running"
         if self._measurer.seconds_running:
             self.phases["running"], rest = self._measurer.seconds_running, "building"
-        self.phases[rest] = max(0.0, self._end - self._start - sum(self.phases.values()))
+        self.phases[rest] = max(0.0, self._end - self._budget.start - sum(self.phases.values()))
         learned_from = {
             task.key: dict(task.learned_from) for task in self._tasks if task.learned_from
         }
@@ -471,7 +494,7 @@ class TuningRun(ABC):
             latency=self._latency(),
             trials=self.trials,
             measured=self.trials - self._resumed,
-            seconds=self._end - self._start,
+            seconds=self._end - self._budget.start,
             stop_reason=self.stop_reason,
             log_file=self.store.path,
             comparison=self._comparison,

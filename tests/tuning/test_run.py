@@ -14,7 +14,7 @@ from compared_networks import compared
 from autotvm_opevo.tuning.measurer import Measurer
 from autotvm_opevo.tuning.race import Race
 from autotvm_opevo.tuning.result import ProgressDisplay
-from autotvm_opevo.tuning.run import TuningRun
+from autotvm_opevo.tuning.run import Budget, TuningRun
 from autotvm_opevo.tuning.run_log import RunLog, read
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, equal
 from autotvm_opevo.tuning.task_state import TaskState
@@ -102,9 +102,9 @@ class Inverter(Measurer):
         raise AssertionError("nothing is built")
 
 
-def measure(run, measurer=None, time_limit=None, compare=None):
+def measure(run, measurer=None, compare=None):
     measurer = measurer or Inverter()
-    run.run(lambda: measurer, equal, np.random.default_rng(0), time_limit, compare)
+    run.run(lambda: measurer, equal, np.random.default_rng(0), compare)
     return measurer
 
 
@@ -118,7 +118,7 @@ def run(tmp_path, screen):
     """Two tasks with two of eight trials."""
     tasks = [Task("conv2d", 2, 0.001), Task("dense", 0, math.inf)]
     operators = [Operator(3, (0,)), Operator(1, (1,))]
-    run = Run(tasks, operators, 8, 2, Store(tmp_path), 0.0)
+    run = Run(tasks, operators, Budget(8), 2, Store(tmp_path))
     run.display = ProgressDisplay(8, file=screen)
     return run
 
@@ -184,6 +184,7 @@ def test_networks_with_different_outputs_are_not_timed(run, tmp_path):
 
 
 def test_the_phases_add_up_to_the_duration_and_the_rest_is_building(run, tmp_path, monkeypatch):
+    run._budget.start = 0.0
     monkeypatch.setattr("time.monotonic", iter([10.0, 12.0, 100.0]).__next__)
     with run.phase("searching"):
         pass
@@ -221,14 +222,14 @@ def test_an_exception_writes_the_best_and_prints_the_result(run, screen, error, 
         raise error
 
     with pytest.raises(type(error)):
-        run.run(open_measurer, equal, np.random.default_rng(0), None, None)
+        run.run(open_measurer, equal, np.random.default_rng(0), None)
     assert run.written == 1
     assert f"ended by: {reason}" in screen.getvalue()
 
 
 def test_without_trials_left_only_the_best_is_written_and_the_networks_compared(run):
     run._tasks[1].progress.trials = 6
-    result = run.run(None, None, None, None, lambda: compared(0.2, 0.1))
+    result = run.run(None, None, None, lambda: compared(0.2, 0.1))
     assert (result.stop_reason, run.written, run.confirmed) == ("trials", 1, 0)
     assert result.comparison.outputs_match
 
@@ -262,7 +263,7 @@ class TestUntuned:
 
     def test_it_stays_so_if_it_is_not_compared(self, run):
         run._tasks[1].progress.trials = 6
-        run.run(None, None, None, None, None)
+        run.run(None, None, None, None)
         assert run.untuned
 
     def test_it_is_unknown_once_more_is_measured(self, run):
@@ -350,7 +351,8 @@ class TestLoop:
         assert (run.trials, run.stop_reason) == (4, "exhausted")
 
     def test_nothing_is_begun_after_the_deadline(self, run):
-        measurer = measure(run, time_limit=0)
+        run._budget.deadline = 0.0
+        measurer = measure(run)
         assert (measurer.candidates, run.stop_reason) == ([], "time limit")
         assert run.confirmed == 1
 
@@ -375,8 +377,9 @@ class TestLoop:
         run._measurer = measurer = Interrupted()
         run._task_scheduler, run._rng = equal, np.random.default_rng(0)
         run._submit()
+        run._budget.deadline = 0.0
         with pytest.raises(KeyboardInterrupt):
-            measure(run, measurer, time_limit=0)
+            measure(run, measurer)
         assert len(run.store.trials) == 2
 
     def test_a_full_disk_ends_the_run_and_no_trial_counts_that_was_not_stored(
