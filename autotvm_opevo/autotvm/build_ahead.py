@@ -25,12 +25,12 @@ class BuildAhead(Builder):
     ----------
     builder : autotvm.LocalBuilder
     propose : callable
-        Returns the configurations of the next batch, in the order in which they will be asked for;
-        none at the end.
+        Takes the size of a batch that is built; returns the configurations of the next one, in the
+        order in which they will be asked for, none at the end.
     """
 
     def __init__(
-        self, builder: autotvm.LocalBuilder, propose: Callable[[], Sequence[MeasureInput]]
+        self, builder: autotvm.LocalBuilder, propose: Callable[[int], Sequence[MeasureInput]]
     ) -> None:
         super().__init__(builder.timeout, builder.n_parallel)
         # with the same workers and a folder of its own: building a batch removes the one before
@@ -51,7 +51,7 @@ class BuildAhead(Builder):
         """Build a batch, or wait for it if it has begun, and begin with the next."""
         ahead = self._ahead or self._start(measure_inputs)
         built = ahead.result()
-        proposed = self._propose()
+        proposed = self._propose(len(measure_inputs))
         self._ahead = self._start(proposed) if proposed else None
         return built
 

@@ -151,12 +151,12 @@ class SearchTuner(Tuner):
         """AutoTVM's loop, with a builder that asks for the next batch before the results of one are
         known.
         """
-        left = n_trial - min(n_trial, measure_option["builder"].n_parallel)
+        left, n_parallel = n_trial, measure_option["builder"].n_parallel
 
-        def propose() -> list[MeasureInput]:
+        def propose(built: int) -> list[MeasureInput]:
             nonlocal left
-            size = min(left, measure_option["builder"].n_parallel)
-            left -= size
+            left -= built
+            size = min(left, n_parallel)
             self._ahead = self._ahead or self._ask(size)  # an interrupted call may have left some
             return [
                 MeasureInput(self.task.target, self.task, config) for config in self._ahead[:size]

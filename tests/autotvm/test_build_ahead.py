@@ -26,7 +26,8 @@ class Builder(autotvm.LocalBuilder):
         self.events, self.seconds = events, seconds
 
     def build(self, measure_inputs):
-        self.events.append(("build", [one.config.index for one in measure_inputs], self.tmp_dir))
+        numbers = [measured.config.index for measured in measure_inputs]
+        self.events.append(("build", numbers, self.tmp_dir))
         time.sleep(self.seconds)
         return [BuildResult("file", (), None, 0.0) for _ in measure_inputs]
 
@@ -38,7 +39,7 @@ def inputs(task, *numbers):
 def test_the_next_batch_is_begun_when_one_is_built_in_another_folder():
     task, events = matmul_task(64), []
     batches = [inputs(task, 2, 3), inputs(task, 4), []]
-    ahead = BuildAhead(Builder(events), lambda: batches.pop(0))
+    ahead = BuildAhead(Builder(events), lambda built: batches.pop(0))
     for batch in (inputs(task, 0, 1), *batches[:2]):
         assert len(ahead.build(batch)) == len(batch)
     ahead.close()
@@ -52,18 +53,23 @@ def test_what_cannot_be_built_is_an_error_where_it_is_waited_for():
         def build(self, measure_inputs):
             raise OSError("the disk is full")
 
-    ahead = BuildAhead(Broken([]), list)
+    ahead = BuildAhead(Broken([]), None)
     with pytest.raises(OSError, match="the disk is full"):
         ahead.build(inputs(matmul_task(64), 0))
     ahead.close()
 
 
-def test_a_tuner_s_next_batch_is_begun_before_the_results_of_one_are_known(monkeypatch):
+@pytest.mark.parametrize(
+    ("n_parallel", "sizes"), [(4, [4, 4, 4, 2]), pytest.param(16, [8, 8, 8], id="more cores")]
+)
+def test_a_tuner_s_next_batch_is_begun_before_the_results_of_one_are_known(
+    monkeypatch, n_parallel, sizes
+):
     task, events, batches = matmul_task(64), [], []
 
     class Runner(autotvm.RPCRunner):
         def __init__(self):
-            super().__init__("key", "host", 1, n_parallel=4)
+            super().__init__("key", "host", 1, n_parallel=n_parallel)
 
         def set_task(self, task):
             """There is nothing to prepare."""
@@ -72,7 +78,7 @@ def test_a_tuner_s_next_batch_is_begun_before_the_results_of_one_are_known(monke
             return {}
 
         def run(self, measure_inputs, build_results):
-            expected = min(len(batches) + 2, 4)  # this batch and the next; there are four
+            expected = min(len(batches) + 2, len(sizes))  # this batch and the next
             end = time.monotonic() + TIMEOUT
             while sum(kind == "build" for kind, *_ in events) < expected:
                 assert time.monotonic() < end, "the next batch was not begun"
@@ -83,15 +89,17 @@ def test_a_tuner_s_next_batch_is_begun_before_the_results_of_one_are_known(monke
                 for _ in measure_inputs
             ]
 
-    option = autotvm.measure_option(builder=Builder(events), runner=Runner())
+    option = autotvm.measure_option(builder=Builder(events, n_parallel=n_parallel), runner=Runner())
     monkeypatch.setattr(autotvm, "LocalBuilder", Builder)  # which alone is known to allow it
     tuner = OpEvoTuner(task, seed=0)
-    tuner.tune(14, option, callbacks=[lambda tuner, inputs, results: batches.append(len(inputs))])
-    assert batches == [4, 4, 4, 2]
+    tuner.tune(
+        sum(sizes), option, callbacks=[lambda tuner, inputs, results: batches.append(len(inputs))]
+    )
+    assert batches == sizes
     built = [numbers for kind, numbers, _ in events if kind == "build"]
     ran = [numbers for kind, numbers, _ in events if kind == "run"]
     assert built == ran
-    assert len({number for batch in ran for number in batch}) == 14
+    assert len({number for batch in ran for number in batch}) == sum(sizes)
     assert not any(os.path.exists(folder) for kind, _, folder in events if kind == "build")
 
 
