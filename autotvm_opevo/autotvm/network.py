@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from autotvm_opevo.autotvm.evaluation import evaluate_network
 from autotvm_opevo.autotvm.extraction import Extraction, extract, without_tophub
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.history import read_history
-from autotvm_opevo.autotvm.log import Log, Record, key_of
+from autotvm_opevo.autotvm.log import Log, Record
 from autotvm_opevo.autotvm.measurer import Measurer, default_measure_option
 from autotvm_opevo.autotvm.roofline import work
 from autotvm_opevo.autotvm.rpc import DevicePoolError
@@ -150,8 +151,9 @@ def tune_network(
             "tuner must be one of AutoTVM's tuner classes, or a function that creates a "
             f"task's tuner; {tuner!r} given"
         )
+    learns, seeded = transfer and can_learn(tuner), seed is not None and takes_seed(tuner)
     history = [history] if isinstance(history, (str, PathLike)) else list(history)
-    if history and not (transfer and can_learn(tuner)):
+    if history and not learns:
         given = "transfer=False" if not transfer else describe_tuner(tuner, None)
         raise ValueError(
             "history needs transfer=True and a tuner that learns from it, such as "
@@ -168,23 +170,21 @@ def tune_network(
     with Log(log_file) as log:
         store = TrialStore(log, RunLog(Path(f"{log.path}.journal"), overwrite=not log.records))
         network = run_compiler(partial(extract, mod, target), "extracting tasks")
-        if transfer and can_learn(tuner):
-            own = {key_of(task.target, task) for task in network.tasks}
-            known.add(
-                (
-                    (measured, result)
-                    for measured, result in log.records
-                    if key_of(measured.target, measured.task) not in own
-                ),
-                str(log.path),
-            )
         seeds = np.random.SeedSequence(seed).generate_state(len(network.tasks) + 1)
         states = [
             TaskState(
-                task, tuner, None if seed is None else int(s), early_stopping, known, transfer
+                task,
+                partial(tuner, seed=int(own_seed)) if seeded else tuner,
+                early_stopping,
+                known,
+                transfer,
             )
-            for task, s in zip(network.tasks, seeds[1:])
+            for task, own_seed in zip(network.tasks, seeds[1:])
         ]
+        if learns:
+            own = {state.key for state in states}
+            others = [records for task, records in store.records.items() if task not in own]
+            known.add(chain.from_iterable(others), str(log.path))
         run = NetworkRun(states, network, budget, measurer, store)
         if may_refuse_knobs(tuner):
             _ = [state.tuner for state in states]  # raises now, not once other tasks are tuned
@@ -202,7 +202,7 @@ def tune_network(
                 "TVM's VM can run"
             )
             evaluate = False
-        description = describe_tuner(tuner, seed if takes_seed(tuner) else None, **learning)
+        description = describe_tuner(tuner, seed if seeded else None, **learning)
         run.announce(description, "log", notes)
         return run.run(
             lambda: measurer,

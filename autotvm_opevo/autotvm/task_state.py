@@ -14,7 +14,7 @@ from autotvm_opevo.autotvm.foreign_tuner import ForeignTuner
 from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, configuration_of, failure, fastest, key_of, seconds
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.autotvm.tuner import SearchTuner, TunerFactory, takes_seed
+from autotvm_opevo.autotvm.tuner import SearchTuner, TunerFactory
 from autotvm_opevo.search.transfer import count_origins
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.record_lines import task_name
@@ -40,8 +40,6 @@ class TaskState(task_state.TaskState):
     task : tvm.autotvm.task.Task
     make_tuner : callable
         A tuner class of AutoTVM, or any function from a task to a tuner.
-    seed : int, optional
-        Passed to `make_tuner` if it has a parameter of that name.
     early_stopping : int, optional
         Stop after this many consecutive trials without improvement.
     history : History, optional
@@ -63,7 +61,6 @@ class TaskState(task_state.TaskState):
         self,
         task: Task,
         make_tuner: TunerFactory,
-        seed: int | None,
         early_stopping: int | None = None,
         history: History | None = None,
         transfer: bool = True,
@@ -76,7 +73,7 @@ class TaskState(task_state.TaskState):
         self._known: dict[int, Record] = {}  # by index of the configuration in the space
         self._best_at = 0
         self._starting = False  # the untuned configuration is being measured
-        self._make_tuner, self._seed, self._early_stopping = make_tuner, seed, early_stopping
+        self._make_tuner, self._early_stopping = make_tuner, early_stopping
         self._tuner: SearchTuner | ForeignTuner | None = None
 
     def resume(
@@ -212,8 +209,7 @@ class TaskState(task_state.TaskState):
         this task.
         """
         if self._tuner is None:
-            seeded = self._seed is not None and takes_seed(self._make_tuner)
-            tuner = self._make_tuner(self.task, **({"seed": self._seed} if seeded else {}))
+            tuner = self._make_tuner(self.task)
             if isinstance(tuner, SearchTuner):
                 tuner.transfer &= self._transfer
                 self._tuner = tuner

@@ -356,11 +356,11 @@ def test_nothing_is_known_of_other_templates_and_devices(template, target):
 @pytest.mark.parametrize("make", [OpEvoTuner, partial(OpEvoTuner), lambda task: OpEvoTuner(task)])
 @pytest.mark.parametrize("transfer", [True, False])
 def test_a_network_that_must_not_transfer_does_not_know_it(make, transfer):
-    assert TaskState(TASKS["dense"], make, seed=0, transfer=transfer).tuner.can_transfer == transfer
+    assert TaskState(TASKS["dense"], make, transfer=transfer).tuner.can_transfer == transfer
 
 
 def test_a_tuner_that_must_not_transfer_does_not_in_a_network_either():
-    state = TaskState(TASKS["dense"], partial(OpEvoTuner, transfer=False), seed=0)
+    state = TaskState(TASKS["dense"], partial(OpEvoTuner, transfer=False))
     assert not state.tuner.can_transfer
     assert state.tuner.learn_from(prior(TASKS["dense"])) == []
 
