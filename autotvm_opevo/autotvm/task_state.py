@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import NamedTuple
 
 from tvm.autotvm.measure import MeasureInput
 from tvm.autotvm.task import Task
@@ -20,16 +19,6 @@ from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.record_lines import task_name
 from autotvm_opevo.tuning.run_log import THIS_RUN
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
-
-
-class Proposal(NamedTuple):
-    """Configurations to measure: those that the tuner was asked for, after the untuned one if that
-    is not known.
-    """
-
-    candidates: list[ConfigEntity]
-    asked: list[ConfigEntity]
-    start: list[ConfigEntity]
 
 
 class TaskState(task_state.TaskState):
@@ -153,12 +142,11 @@ class TaskState(task_state.TaskState):
         """See `tuning.task_state.TaskState`."""
         return count_origins(self._tuner.sources) if self._tuner is not None else {}
 
-    def propose(self, size: int, others: Sequence[TaskState] = ()) -> Proposal | None:
+    def _propose(self, size: int, others: Sequence[TaskState]) -> list[ConfigEntity]:
         """Ask the tuner for up to `size` configurations to measure.
 
         The first one of all is the configuration that the compiler uses without tuning, so that a
-        short run cannot make a network slower. None if the task is exhausted, and then
-        ``progress.active`` is False. The tuner may learn from other tasks.
+        short run cannot make a network slower.
         """
         if others:
             self.learn_from(others)
@@ -168,29 +156,21 @@ class TaskState(task_state.TaskState):
         since_best = self.progress.trials - self._best_at
         stopped = self._early_stopping is not None and since_best >= self._early_stopping
         asked = [] if stopped or size <= len(start) else self.tuner.next_batch(size - len(start))
-        candidates = {self._number(config): config for config in [*start, *asked]}
-        if not candidates:
-            self.progress.active = False
-            return None
-        self.progress.pending += len(candidates)
         self._starting = bool(start)
-        return Proposal(list(candidates.values()), asked, start)
+        return list({self._number(config): config for config in [*start, *asked]}.values())
 
     def add(self, record: Record) -> None:
-        """Count a trial of a proposal."""
+        """Count a trial of a configuration that was proposed."""
         self.progress.pending -= 1
         self._learn(self._number(record[0].config), record)
 
-    def finish(self, proposal: Proposal) -> None:
-        """Update the tuner, once all configurations of a proposal are measured."""
-        asked, start = (
-            [self._known[self._number(config)] for config in configs]
-            for configs in (proposal.asked, proposal.start)
-        )
-        if asked:
-            self.tuner.update(*zip(*asked))
-        if start:  # which the tuner did not propose
-            self.tuner.load_history(start)
+    def finish(self, candidates: Sequence[ConfigEntity]) -> None:
+        """Update the tuner, once all configurations that were proposed together are measured."""
+        records = [self._known[self._number(config)] for config in candidates]
+        untuned, asked = (records[:1], records[1:]) if self._starting else ([], records)
+        self.tuner.update(*zip(*(asked or records)))
+        if untuned:  # which the tuner need not have proposed
+            self.tuner.load_history(untuned)
         self._starting = False
 
     @property

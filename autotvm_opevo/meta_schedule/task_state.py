@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import inf
@@ -22,12 +21,6 @@ from autotvm_opevo.meta_schedule.strategy import warn_of_exhaustion
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.logs import UNMEASURED
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
-
-
-class Proposal(NamedTuple):
-    """Candidates to measure."""
-
-    candidates: list[MeasureCandidate]
 
 
 class TvmStrategy(NamedTuple):
@@ -96,17 +89,8 @@ class TaskState(task_state.TaskState):
         """See `tuning.task_state.TaskState`."""
         return True
 
-    def propose(self, size: int, others: Sequence[TaskState]) -> Proposal | None:
-        """See `tuning.task_state.TaskState`."""
-        candidates = self._propose(size, others)
-        if not candidates:
-            self.progress.active = False
-            return None
-        self.progress.pending += len(candidates)
-        return Proposal(candidates)
-
     def add(self, trial: Trial) -> None:
-        """Count a trial of a proposal."""
+        """Count a trial of a candidate."""
         self.progress.pending -= 1
         self._count(trial.latency, trial.failure, trial.message)
         now = self.progress.trials - self._before
@@ -119,10 +103,6 @@ class TaskState(task_state.TaskState):
         measured one is slower.
         """
         return None
-
-    @abstractmethod
-    def _propose(self, size: int, others: Sequence[Any]) -> list[MeasureCandidate]:
-        """Up to `size` candidates; none if the search is finished."""
 
     def _context(self, strategy: Any = None) -> ms.TuneContext:
         """TVM's, with a strategy of its own."""
@@ -158,7 +138,7 @@ class OpEvoTask(TaskState):
         super().add(trial)
         self.search.tell([trial.candidate], [1.0 / trial.latency])
 
-    def finish(self, proposal: Proposal) -> None:
+    def finish(self, candidates: Sequence[MeasureCandidate]) -> None:
         """See `TaskState`; it has them already."""
 
     def _propose(self, size: int, others: Sequence[OpEvoTask]) -> list[MeasureCandidate]:
@@ -206,11 +186,11 @@ class StrategyTask(TaskState):
         super().add(trial)
         self._told[id(trial.candidate)] = trial
 
-    def finish(self, proposal: Proposal) -> None:
+    def finish(self, candidates: Sequence[MeasureCandidate]) -> None:
         """See `TaskState`; tells the strategy, and its cost model."""
-        trials = [self._told.pop(id(candidate)) for candidate in proposal.candidates]
+        trials = [self._told.pop(id(candidate)) for candidate in candidates]
         with interrupts_in_tvm(defer=True):
-            self._tvm.notify_runner_results(proposal.candidates, [trial.result for trial in trials])
+            self._tvm.notify_runner_results(list(candidates), [trial.result for trial in trials])
             built = [trial for trial in trials if not trial.failure.startswith("build")]
             if self._strategy.cost_model is not None and built:
                 self._strategy.cost_model.update(

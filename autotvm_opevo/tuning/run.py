@@ -88,12 +88,12 @@ class Budget:
 
 @dataclass
 class _Batch:
-    """A proposal of a task, by position, that is being measured, and how many of its trials are not
+    """Candidates that a task, by position, proposed together, and how many of their trials are not
     finished.
     """
 
     task: int
-    proposal: Any
+    candidates: Sequence[Any]
     left: int
     ends_round: bool
 
@@ -328,7 +328,7 @@ class TuningRun(ABC):
                 batch = self._propose()
             if batch is None:
                 return False
-            trials = self._measurer.submit(self._tasks[batch.task].task, batch.proposal.candidates)
+            trials = self._measurer.submit(self._tasks[batch.task].task, batch.candidates)
         self._pending.update(dict.fromkeys(trials, batch))
         return True
 
@@ -353,14 +353,15 @@ class TuningRun(ABC):
         task = self._tasks[self._current]
         if not task.can_propose:
             return None
-        proposal = task.propose(min(self._measurer.batch, self._round_left, left), self._tasks)
-        if proposal is None:
+        size = min(self._measurer.batch, self._round_left, left)
+        candidates = task.propose(size, self._tasks)
+        if not candidates:
             self._round_left = 0
             if task.progress.pending == 0:
                 task.end_round()
             return self._propose()
-        self._round_left = max(0, self._round_left - len(proposal.candidates))
-        return _Batch(self._current, proposal, len(proposal.candidates), self._round_left == 0)
+        self._round_left = max(0, self._round_left - len(candidates))
+        return _Batch(self._current, candidates, len(candidates), self._round_left == 0)
 
     def _measured(self) -> Iterator[tuple[_Batch, Any]]:
         """Iterate over the trials that have been measured since, each with its batch."""
@@ -381,7 +382,7 @@ class TuningRun(ABC):
             self._keep(batch, trial)
 
     def _keep(self, batch: _Batch, trial: Any) -> None:
-        """Keep a trial; its task gets to know when all of a proposal are there."""
+        """Keep a trial; its task gets to know when all of its batch are there."""
         task = self._tasks[batch.task]
         self.store.append(task, trial)
         task.add(trial)
@@ -390,7 +391,7 @@ class TuningRun(ABC):
         if batch.left > 0:
             return
         with self._measurer.exclusive(), self.phase("searching"):
-            task.finish(batch.proposal)
+            task.finish(batch.candidates)
         ends_round = batch.ends_round or not task.progress.active
         if ends_round:
             task.end_round()

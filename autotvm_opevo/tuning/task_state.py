@@ -15,14 +15,6 @@ from autotvm_opevo.tuning.run_log import RunLog
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 
-class Proposal(Protocol):
-    """What a task proposes to measure."""
-
-    @property
-    def candidates(self) -> Sequence[Any]:
-        """Of the adapter's TVM."""
-
-
 class TaskState(ABC):
     """A task and its trials; an adapter's subclass has its search.
 
@@ -74,21 +66,28 @@ class TaskState(ABC):
     def can_propose(self) -> bool:
         """Whether it can propose now, or needs the results of what is being measured first."""
 
-    @abstractmethod
-    def propose(self, size: int, others: Sequence[Any]) -> Any:
-        """A `Proposal` of up to `size` candidates, which count as pending; None, and inactive, if
-        the task is exhausted.
+    def propose(self, size: int, others: Sequence[Any] = ()) -> Sequence[Any]:
+        """Up to `size` candidates, of the adapter's TVM, which count as pending; none, and
+        inactive, if the task is exhausted.
 
         `others` are the states of all tasks, from which it may learn.
         """
+        candidates = self._propose(size, others)
+        self.progress.active = len(candidates) > 0
+        self.progress.pending += len(candidates)
+        return candidates
+
+    @abstractmethod
+    def _propose(self, size: int, others: Sequence[Any]) -> Sequence[Any]:
+        """See `propose`."""
 
     @abstractmethod
     def add(self, trial: Any) -> None:
-        """Count a trial of a proposal."""
+        """Count a trial of a candidate."""
 
     @abstractmethod
-    def finish(self, proposal: Any) -> None:
-        """All trials of a proposal are there."""
+    def finish(self, candidates: Sequence[Any]) -> None:
+        """The trials of all candidates that were proposed together are there."""
 
     def end_round(self) -> None:
         """Record the best latency for the `TaskScheduler`."""

@@ -36,7 +36,7 @@ class TestTransfer:
         states = [self.state(16), self.state(32, 5), self.state(64)]
         states[0].learn_from(states)
         assert (
-            states[0].propose(8).candidates[-1]["order"].perm
+            states[0].propose(8)[-1]["order"].perm
             == matmul_task(32).config_space.get(0)["order"].perm
         )
 
@@ -46,15 +46,13 @@ class TestTransfer:
         history.add((measured(task, task.config_space.get(i)), result(1.0 + i)) for i in range(9))
         state = self.state(16, history=history)
         state.learn_from([state])
-        assert (
-            state.propose(8).candidates[-1]["order"].perm == task.config_space.get(0)["order"].perm
-        )
+        assert state.propose(8)[-1]["order"].perm == task.config_space.get(0)["order"].perm
 
     @pytest.mark.parametrize("tuner", [partial(NoSETuner, seed=0), autotvm.tuner.RandomTuner])
     def test_other_tuners_learn_nothing(self, tuner):
         state = TaskState(TASK, tuner)
         state.learn_from([state, self.state(32, 5)])
-        assert len(state.propose(8).candidates) == 8
+        assert len(state.propose(8)) == 8
 
 
 class TestLoad:
@@ -86,10 +84,10 @@ class TestLoad:
         assert {config.index for config in state.tuner.next_batch(50)}.isdisjoint(range(20))
 
 
-def learn(state, proposal):
-    for config in proposal.candidates:
+def learn(state, candidates):
+    for config in candidates:
         state.add((measured(TASK, config), result(1.0)))
-    state.finish(proposal)
+    state.finish(candidates)
 
 
 def at(moment, pair):
@@ -134,9 +132,9 @@ class TestTuner:
                 return [self.space.get(1)] * batch_size
 
         state, configs = TaskState(TASK, Broken), []
-        while (proposal := state.propose(4)) is not None:
-            configs += proposal.candidates
-            learn(state, proposal)
+        while candidates := state.propose(4):
+            configs += candidates
+            learn(state, candidates)
         assert not state.progress.active
         assert len(configs) == 2  # the untuned configuration, and that of the tuner
 
@@ -149,7 +147,7 @@ class TestTuner:
         batches = [state.propose(4) for _ in range(3)]
         assert state.can_propose
         assert (state.progress.pending, state.progress.begun) == (12, 16)
-        assert len({config.index for batch in batches for config in batch.candidates}) == 12
+        assert len({config.index for batch in batches for config in batch}) == 12
         learn(state, batches[1])
         assert (state.progress.trials, state.progress.pending) == (8, 8)
 

@@ -30,22 +30,16 @@ class Task(TaskState):
         self.latency = latency
         self.left, self.finished = range(trials + 1, size + 1), []
 
-    def propose(self, size, others):
+    def _propose(self, size, others):
         proposed, self.left = self.left[:size], self.left[size:]
-        self.progress.active = bool(proposed)
-        self.progress.pending += len(proposed)
-        return (
-            SimpleNamespace(candidates=[(self.name, number) for number in proposed])
-            if proposed
-            else None
-        )
+        return [(self.name, number) for number in proposed]
 
     def add(self, trial):
         self.progress.pending -= 1
         self._count(trial)
 
-    def finish(self, proposal):
-        self.finished.append(len(proposal.candidates))
+    def finish(self, candidates):
+        self.finished.append(len(candidates))
 
 
 class Store:

@@ -13,13 +13,13 @@ class Task(TaskState):
 
     best, can_propose, learned_from = None, False, {}
 
-    def propose(self, size, others):
+    def _propose(self, size, others):
         raise NotImplementedError
 
     def add(self, trial):
         self._count(*trial)
 
-    def finish(self, proposal):
+    def finish(self, candidates):
         raise NotImplementedError
 
 
