@@ -185,7 +185,7 @@ def tune_network(
             own = {state.key for state in states}
             others = [records for task, records in store.records.items() if task not in own]
             known.add(chain.from_iterable(others), str(log.path))
-        run = NetworkRun(states, network, budget, measurer, store)
+        run = NetworkRun(states, network, budget, measurer.batch, store)
         if may_refuse_knobs(tuner):
             _ = [state.tuner for state in states]  # raises now, not once other tasks are tuned
 
@@ -220,10 +220,8 @@ class NetworkRun(TuningRun):
     tasks : sequence of TaskState
         Resumed here, from the records of the store.
     network : Extraction
-    budget : Budget
-    measurer : Measurer
-        Not entered.
-    store : TrialStore
+    budget, batch, store
+        As of `TuningRun`.
 
     Attributes
     ----------
@@ -232,35 +230,37 @@ class NetworkRun(TuningRun):
 
     store: TrialStore
     _tasks: Sequence[TaskState]
+    _measurer: Measurer
 
     def __init__(
         self,
         tasks: Sequence[TaskState],
         network: Extraction,
         budget: Budget,
-        measurer: Measurer,
+        batch: int,
         store: TrialStore,
     ) -> None:
         known = len(store.log.records)
-        loaded, size = 0, round_size(known, budget.trials, len(tasks), measurer.batch)
+        loaded, size = 0, round_size(known, budget.trials, len(tasks), batch)
         for task in tasks:
             task.progress.limit = store.run_log.runs.limits.get(task.key, 0.0)
             loaded += task.resume(store.records[task.key], size, store.confirmed.get(task.key))
-        self._unrelated, self._runner = known - loaded, measurer.runner
+        self._unrelated = known - loaded
         self.best = BestFile(tasks, network, store)
-        super().__init__(tasks, network.operators, budget, measurer.batch, store)
+        super().__init__(tasks, network.operators, budget, batch, store)
         self.untuned = self.best.had_untuned
 
     def _measure_machine(self) -> None:
         """See `TuningRun`."""
         self._run_log.write(KnobsMapped.of({task.key: task.space.knobs for task in self._tasks}))
-        if not isinstance(self._runner, LocalRunner):
+        runner = self._measurer.runner
+        if not isinstance(runner, LocalRunner):
             for task in self._tasks:
                 task.progress.limit = 0.0  # of this machine, if an earlier run had it
             return
         target = self._tasks[0].task.target
         roofline = self._measure_limits(
-            partial(self._runner.roofline, target),
+            partial(runner.roofline, target),
             lambda task: work(task.task),
             partial(THIS_MACHINE.cannot_run, target),
         )

@@ -244,7 +244,7 @@ def tune_network(
             strategy = TvmStrategy(strategy, cost_model, budget.trials, per_round)
         seeds = fork_seed(None if seed is None else seed + 1, n=len(tasks))
         states = [kind(task, target, store, strategy, s) for task, s in zip(tasks, seeds)]
-        run = NetworkRun(states, budget, batch, store, runner, origins)
+        run = NetworkRun(states, budget, batch, store, origins)
         run.announce(description, "database", notes)
 
         def compare() -> Comparison:
@@ -328,14 +328,13 @@ class NetworkRun(TuningRun):
     tasks : sequence of TaskState
     budget, batch, store
         As of `TuningRun`.
-    runner : Runner
-        MetaSchedule's.
     origins : sequence of str
         Of the history, to say which of them taught nothing.
     """
 
     store: TrialStore
     _tasks: Sequence[TaskState]
+    _measurer: Measurer
 
     def __init__(
         self,
@@ -343,10 +342,9 @@ class NetworkRun(TuningRun):
         budget: Budget,
         batch: int,
         store: TrialStore,
-        runner: Any,
         origins: Sequence[str],
     ) -> None:
-        self._target, self._runner, self._origins = tasks[0].target, runner, origins
+        self._target, self._origins = tasks[0].target, origins
         self._network = network_key(self._target, [task.key for task in tasks])
         operators = [Operator(int(task.task.weight), (i,)) for i, task in enumerate(tasks)]
         super().__init__(tasks, operators, budget, batch, store)
@@ -354,10 +352,11 @@ class NetworkRun(TuningRun):
 
     def _measure_machine(self) -> None:
         """See `TuningRun`."""
-        if not isinstance(self._runner, LocalRunner):
+        runner = self._measurer.runner
+        if not isinstance(runner, LocalRunner):
             return
         roofline = self._measure_limits(
-            partial(self._runner.roofline, self._target),
+            partial(runner.roofline, self._target),
             lambda task: work(task.mod),
             partial(THIS_MACHINE.cannot_run, self._target),
         )
