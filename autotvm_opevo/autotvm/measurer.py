@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import tvm
@@ -127,12 +128,14 @@ class Measurer(measurer.Measurer):
         if not self._builds_ahead:
             return [measurer.measured(record) for record in zip(inputs, self._measure(inputs))]
         on_this_cpu = self.pool is None and task.target.kind.name in _CPU_TARGETS
+        builds = map(self._builder.start, inputs)
         return [
-            self._run_when_built(self._builder.start(measured), on_this_cpu) for measured in inputs
+            self._run_when_built(build.future, partial(self._run, build), on_this_cpu)
+            for build in builds
         ]
 
     def _run(self, build: Build, on_device: AbstractContextManager[None]) -> Record:
-        """Run what was built."""
+        """Run what was built; returns the trial."""
         built = self._builder.finish(build)
         if not isinstance(built, BuildResult):
             return build.measured, built

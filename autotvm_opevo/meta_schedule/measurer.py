@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -57,13 +58,6 @@ class Trial:
     def message(self) -> str:
         """The last line of the error; empty for a success."""
         return last_line(str(self.result.error_msg))[:300] if self.failure else ""
-
-
-@dataclass(frozen=True)
-class _Build:
-    task: str
-    candidate: MeasureCandidate
-    future: Future[Any]
 
 
 class Measurer(measurer.Measurer):
@@ -129,21 +123,28 @@ class Measurer(measurer.Measurer):
         if not self._builds_ahead:
             return [measurer.measured(trial) for trial in self._measure(key, candidates)]
         on_this_cpu = isinstance(self.runner, LocalRunner) and self._is_cpu
-        builds = [
-            _Build(key, candidate, self.builder.start(candidate.sch.mod, self._target))
-            for candidate in candidates
+        builds = [self.builder.start(candidate.sch.mod, self._target) for candidate in candidates]
+        return [
+            self._run_when_built(build, partial(self._run, key, candidate, build), on_this_cpu)
+            for candidate, build in zip(candidates, builds)
         ]
-        return [self._run_when_built(build, on_this_cpu) for build in builds]
 
-    def _run(self, build: _Build, on_device: AbstractContextManager[None]) -> Trial:
-        built, spent = self.builder.result(build.future)
+    def _run(
+        self,
+        task: str,
+        candidate: MeasureCandidate,
+        build: Future[Any],
+        on_device: AbstractContextManager[None],
+    ) -> Trial:
+        """Run what was built; returns the trial."""
+        built, spent = self.builder.result(build)
         if built.error_msg:
-            return _trial(build.candidate, built, None, spent)
+            return _trial(candidate, built, None, spent)
         with on_device:
             start = time.monotonic()
-            result = self._run_on_device(build.candidate, str(built.artifact_path))
+            result = self._run_on_device(candidate, str(built.artifact_path))
             spent += time.monotonic() - start
-        return self._keep(build.task, _trial(build.candidate, built, result, spent), built)
+        return self._keep(task, _trial(candidate, built, result, spent), built)
 
     def _keep(self, task: str, trial: Trial, built: BuilderResult) -> Trial:
         """Keep what was built if it is one of the best, and delete the builder's, which has a

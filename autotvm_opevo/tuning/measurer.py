@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import count
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from autotvm_opevo.tuning.workers import WorkerPool
 
@@ -27,14 +27,6 @@ _POLL_INTERVAL = 0.02
 # is as large.
 FINALISTS = 5
 MAX_RATIO = 1.5
-
-
-class Build(Protocol):
-    """A candidate that is being built."""
-
-    @property
-    def future(self) -> Future[Any]:
-        """Of what is built."""
 
 
 class Measurer(ABC):
@@ -126,26 +118,28 @@ class Measurer(ABC):
         if self._builders is not None:
             self._builders.close()
 
-    def _run_when_built(self, build: Build, on_this_cpu: bool) -> Future[Any]:
-        """The future of a trial that runs when what it needs is built."""
+    def _run_when_built(
+        self,
+        build: Future[Any],
+        run: Callable[[AbstractContextManager[None]], Any],
+        on_this_cpu: bool,
+    ) -> Future[Any]:
+        """The future of the trial that `run` returns, which begins when what it needs is built.
+
+        What needs the device for itself is within the context manager that it gets.
+        """
         trial: Future[Any] = Future()
         self._trials.add(trial)
         trial.add_done_callback(self._trials.discard)
-        self._building.add(build.future)
+        self._building.add(build)
 
-        def built(future: Future[Any]) -> None:
-            self._building.discard(future)
+        def built(_: Future[Any]) -> None:
+            self._building.discard(build)
             if not self._closed:
-                self._threads.submit(self._trial, build, trial, on_this_cpu)
+                self._threads.submit(self._trial, run, trial, on_this_cpu)
 
-        build.future.add_done_callback(built)
+        build.add_done_callback(built)
         return trial
-
-    @abstractmethod
-    def _run(self, build: Any, on_device: AbstractContextManager[None]) -> Any:
-        """Run what was built; returns the trial. What needs the device for itself is within the
-        context manager.
-        """
 
     def _close(self, interrupt: Callable[[], object]) -> None:
         """End all trials, and forget the finalists; `interrupt` makes those that run fail."""
@@ -159,11 +153,11 @@ class Measurer(ABC):
             time.sleep(_POLL_INTERVAL)
         self.finalists.clear()
 
-    def _trial(self, build: Build, trial: Future[Any], on_this_cpu: bool) -> None:
+    def _trial(self, run: Callable[..., Any], trial: Future[Any], on_this_cpu: bool) -> None:
         if not trial.set_running_or_notify_cancel():
             return
         try:
-            trial.set_result(self._run(build, self._alone() if on_this_cpu else self._timed()))
+            trial.set_result(run(self._alone() if on_this_cpu else self._timed()))
         except BaseException as error:
             trial.set_exception(error)
 

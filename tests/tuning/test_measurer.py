@@ -4,6 +4,7 @@ import threading
 import time
 from collections import namedtuple
 from contextlib import ExitStack
+from functools import partial
 
 import psutil
 import pytest
@@ -30,7 +31,7 @@ class Ahead(Measurer):
 
     def __init__(self, run=run, build=abs, on_this_cpu=True, builders=2):
         super().__init__(batch=2, builds=builders, devices=1, builders=WorkerPool("json", builders))
-        self._run_built, self._build, self._on_this_cpu = run, build, on_this_cpu
+        self._run, self._build, self._on_this_cpu = run, build, on_this_cpu
 
     def __exit__(self, *_):
         self.close(lambda: None)
@@ -44,10 +45,10 @@ class Ahead(Measurer):
             Build(number, self._builders.submit(self._build, number, timeout=LIMIT))
             for number in candidates
         ]
-        return [self._run_when_built(build, self._on_this_cpu) for build in builds]
-
-    def _run(self, build, on_device):
-        return self._run_built(build, on_device)
+        return [
+            self._run_when_built(build.future, partial(self._run, build), self._on_this_cpu)
+            for build in builds
+        ]
 
     def workers(self):
         return [psutil.Process(worker._pid) for worker in self._builders._workers if worker._pid]
