@@ -279,90 +279,54 @@ class Confirmation(NamedTuple):
 
 @dataclass
 class Runs:
-    """The runs that wrote a log one after the other, replayed from its run log.
-
-    Attributes
-    ----------
-    starts : list of float
-        Unix timestamps of their starts.
-    measuring_since : list of float
-        Unix timestamps at which they began to measure tasks, as far as known.
-    tuners : list of str
-        Their tuners; consecutive runs of the same tuner are listed once.
-    operators : dict of tuple of str to int
-        How often the networks run each operator, by the tasks that implement it.
-    networks : list of dict
-        The operators of each network that was tuned, the last one's last.
-    latency : tuple of float, optional
-        Latency of the last run's network in seconds, before and after tuning.
-    speedup : Estimate, optional
-        How many times as fast it is after tuning; None if unknown.
-    phases : dict of str to float
-        Seconds of each phase, in all runs that ended; empty if unknown.
-    runs_ended : int
-        Number of runs that wrote their phases: what is killed does not.
-    stop_reason : str
-        Why the last run ended, as in `TuningResult`; empty if unknown.
-    devices_left : list of str
-        Addresses of devices that left during a run.
-    learned_from : dict of str to dict
-        By task: how many others it learned from, by their origin, as far as known.
-    command : str
-        What started the last run; empty if unknown.
-    budget : int
-        Its number of trials, those of earlier runs included; 0 if unknown.
-    names : dict of str to str
-        By task: its name in tables, as far as known.
-    knobs : dict of str to dict
-        By task: the topology of each knob as JSON, as far as known.
-    flop, limits : dict of str to float
-        By task: operations, and the seconds that the machine needs for them at least, as far as
-        known.
-    memory_bound : set of str
-        Tasks whose limit is that of the memory, not of the operations.
-    sizes : dict of str to float
-        By task: the bytes of its tensors, as far as known.
-    flops, memory_bandwidth : float
-        Operations per second that the machine can do, and bytes per second that its memory can; 0
-        if unknown.
-    bandwidths : dict of str to float
-        By task: bytes per second of small arrays when its limit was measured.
-    threads : int
-        In which TVM ran kernels on this machine's CPU; 0 if unknown.
-    confirmed : dict of str to Confirmation
-        By task: when its best trial was timed again last.
-    aligned : int
-        For how many tasks the file of the best has not the fastest; see `TuningResult`.
-    left_out, untuned : set of str
-        Tasks that this file has no record of, though they have some, and those of networks that are
-        better untuned.
+    """The runs that wrote a log one after the other, replayed from its run log. What is unknown is
+    empty, 0 or None.
     """
 
+    # Unix timestamps of their starts, and of when they began to measure tasks.
     starts: list[float] = field(default_factory=list)
     measuring_since: list[float] = field(default_factory=list)
+    # Their tuners; consecutive runs of the same tuner are listed once.
     tuners: list[str] = field(default_factory=list)
+    # How often the networks run each operator, by the tasks that implement it; and the operators of
+    # each network that was tuned, the last one's last.
     operators: dict[tuple[str, ...], int] = field(default_factory=dict)
     networks: list[dict[tuple[str, ...], int]] = field(default_factory=list)
+    # Of the last run: seconds of its network before and after tuning, and how many times as fast it
+    # is; why it ended, as in `TuningResult`; what started it; and its number of trials, those of
+    # earlier runs included.
     latency: tuple[float, float] | None = None
     speedup: Estimate | None = None
-    phases: dict[str, float] = field(default_factory=dict)
-    runs_ended: int = 0
     stop_reason: str = ""
-    devices_left: list[str] = field(default_factory=list)
-    learned_from: dict[str, dict[str, int]] = field(default_factory=dict)
     command: str = ""
     budget: int = 0
+    # Seconds of each phase, in all runs that ended, and their number: what is killed does not.
+    phases: dict[str, float] = field(default_factory=dict)
+    runs_ended: int = 0
+    # Addresses of devices that left during a run.
+    devices_left: list[str] = field(default_factory=list)
+    # By task: its name in tables; the topology of each knob as JSON; operations; seconds that the
+    # machine needs for them at least; bytes of its tensors, and bytes per second of small arrays
+    # when that limit was measured; how many others it learned from, by their origin; and when its
+    # best trial was timed again last.
+    names: dict[str, str] = field(default_factory=dict)
     knobs: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     flop: dict[str, float] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
-    memory_bound: set[str] = field(default_factory=set)
     sizes: dict[str, float] = field(default_factory=dict)
+    bandwidths: dict[str, float] = field(default_factory=dict)
+    learned_from: dict[str, dict[str, int]] = field(default_factory=dict)
+    confirmed: dict[str, Confirmation] = field(default_factory=dict)
+    # Tasks whose limit is that of the memory, not of the operations.
+    memory_bound: set[str] = field(default_factory=set)
+    # Operations per second that the machine can do, bytes per second that its memory can, and the
+    # threads in which TVM ran kernels on its CPU.
     flops: float = 0.0
     memory_bandwidth: float = 0.0
-    bandwidths: dict[str, float] = field(default_factory=dict)
     threads: int = 0
-    confirmed: dict[str, Confirmation] = field(default_factory=dict)
+    # Of the file of the best: for how many tasks it has not the fastest, as in `TuningResult`; the
+    # tasks that it has no record of, though they have some; and those of networks that are better
+    # untuned.
     aligned: int = 0
     left_out: set[str] = field(default_factory=set)
     untuned: set[str] = field(default_factory=set)
