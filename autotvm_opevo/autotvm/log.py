@@ -28,8 +28,6 @@ from tvm.target import Target, TargetKind
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, check_writable, set_aside, sync
 from autotvm_opevo._utils.text import pluralize
-from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.search.space import Configuration
 from autotvm_opevo.tuning.logs import about
 from autotvm_opevo.tuning.record_lines import (
     UNUSED_OPTIONS,
@@ -112,18 +110,6 @@ def failure(result: MeasureResult) -> tuple[str, str]:
             "timeout"
         )
     return kind, message[:300]
-
-
-def configuration_of(measured: MeasureInput, task: Task, knobs: KnobSpace) -> Configuration | None:
-    """Configuration of a record, or None if the record belongs to another task, target or
-    configuration space.
-    """
-    if key_of(measured.target, measured.task) != key_of(task.target, task):
-        return None
-    try:
-        return knobs.configuration(measured.config)
-    except ValueError:
-        return None
 
 
 def parse(line: str) -> Record | None:

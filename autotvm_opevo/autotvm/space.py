@@ -9,6 +9,7 @@ import logging
 import math
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from tvm.autotvm.task.space import (
@@ -103,6 +104,12 @@ class KnobSpace:
                 f"config must have the knobs {list(self._knobs)}, {list(entities)} given"
             )
         return {name: knob.value(entities[name]) for name, knob in self._knobs.items()}
+
+    def find(self, config: ConfigEntity) -> Configuration | None:
+        """The configuration of a ConfigEntity; None if it is not in this space."""
+        with suppress(ValueError):
+            return self.configuration(config)
+        return None
 
     def _entities(self, configuration: Configuration) -> OrderedDict[str, Any]:
         return OrderedDict(

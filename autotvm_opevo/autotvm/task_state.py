@@ -11,7 +11,7 @@ from tvm.autotvm.task.space import ConfigEntity, FallbackConfigEntity
 
 from autotvm_opevo.autotvm.foreign_tuner import ForeignTuner
 from autotvm_opevo.autotvm.history import History
-from autotvm_opevo.autotvm.log import Record, configuration_of, failure, fastest, key_of, seconds
+from autotvm_opevo.autotvm.log import Record, failure, fastest, key_of, seconds
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.tuner import SearchTuner, TunerFactory
 from autotvm_opevo.search.transfer import count_origins
@@ -76,7 +76,7 @@ class TaskState(task_state.TaskState):
         mine: dict[int, Record] = {}
         taken = 0
         for measured, result in records:
-            configuration = configuration_of(measured, self.task, self._knobs)
+            configuration = self._knobs.find(measured.config)
             if configuration is None:
                 continue
             taken += 1
@@ -88,9 +88,7 @@ class TaskState(task_state.TaskState):
             self._learn(number, record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
-        configuration = (
-            configuration_of(confirmed[0], self.task, self._knobs) if confirmed else None
-        )
+        configuration = self._knobs.find(confirmed[0].config) if confirmed else None
         if confirmed and configuration is not None and self.space.index(configuration) in mine:
             self.confirm(fastest(mine.values(), confirmed))
         return taken

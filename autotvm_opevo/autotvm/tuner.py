@@ -18,7 +18,7 @@ from tvm.autotvm.tuner import Tuner
 from autotvm_opevo._utils.text import milliseconds
 from autotvm_opevo.autotvm.build_ahead import BuildAhead
 from autotvm_opevo.autotvm.history import History, is_cpu, prior
-from autotvm_opevo.autotvm.log import Record, configuration_of, fitness, key_of
+from autotvm_opevo.autotvm.log import Record, fitness, key_of
 from autotvm_opevo.autotvm.rpc import is_remote
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.base import Search
@@ -260,7 +260,8 @@ class SearchTuner(Tuner):
         others: Counter[str] = Counter()  # by task
         own_key, transfers = key_of(self.task.target, self.task), self.can_transfer
         for measured, result in data_set:
-            configuration = configuration_of(measured, self.task, self._knobs)
+            key = key_of(measured.target, measured.task)
+            configuration = self._knobs.find(measured.config) if key == own_key else None
             if configuration is not None:
                 configurations.append(configuration)
                 fitnesses.append(fitness(result))
@@ -272,7 +273,7 @@ class SearchTuner(Tuner):
             elif (
                 transfers
                 and measured.task.name == self.task.name
-                and (key := key_of(measured.target, measured.task)) != own_key
+                and key != own_key
                 and is_cpu(measured.target) == is_cpu(self.task.target)
             ):
                 self._history.add([(measured, result)])  # at once: there may be 100,000

@@ -70,10 +70,10 @@ class TestLoad:
         assert state.latency == 2.0
         assert not state.failures
 
-    def test_ignores_records_of_other_tasks(self):
-        other = matmul_task(32)
+    def test_ignores_records_of_another_space(self):
+        space = matmul_task(48).config_space
         state = TaskState(TASK, OPEVO)
-        state.resume([(measured(other, other.config_space.get(0)), result(1.0))], round_size=8)
+        state.resume([(measured(TASK, space.get(len(space) - 1)), result(1.0))], round_size=8)
         assert state.progress.trials == 0
         assert state.progress.latencies == []
 
