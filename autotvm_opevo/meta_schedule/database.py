@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import tvm
 from tvm.ir import IRModule
 from tvm.s_tir.meta_schedule.database import (
     Database,
@@ -113,8 +114,8 @@ def best_of(database: Database, mod: IRModule, target: Target) -> TuningRecord |
     One that was chosen without a trial is better than none; None without a successful one.
     """
     if isinstance(database, (UnionDatabase, OrderedUnionDatabase)):
-        found = [record for part in database.databases if (record := best_of(part, mod, target))]
-        return found[0] if found and isinstance(database, OrderedUnionDatabase) else _fastest(found)
+        best = [record for part in database.databases if (record := best_of(part, mod, target))]
+        return best[0] if best and isinstance(database, OrderedUnionDatabase) else _fastest(best)
     return _fastest(records_of(database, mod, target))
 
 
@@ -284,7 +285,8 @@ def _check_version(folder: Path, workload: Any) -> None:
 
 def _unreadable(folder: Path, reason: str) -> ValueError:
     return ValueError(
-        f"work_dir must have a database that TVM {_version()} can read, {folder} has not: {reason}"
+        f"work_dir must have a database that TVM {tvm.__version__} can read, {folder} has not: "
+        f"{reason}"
     )
 
 
@@ -337,9 +339,3 @@ def _rewrite(path: Path, lines: Sequence[tuple[bytes, bool]]) -> None:
     good = [line for line, is_good in lines if is_good]
     if len(good) < len(lines) or not all(line.endswith(b"\n") for line in good):
         set_aside(path, good, [line for line, is_good in lines if not is_good])
-
-
-def _version() -> str:
-    from tvm import __version__
-
-    return str(__version__)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 # Why a run ended, if all of its tasks did: each has no configuration left, or stopped early.
 EXHAUSTED = "exhausted"
-# What ends a run that is not cut short.
-COMPLETE = ("trials", "time limit", EXHAUSTED)
 # Seconds after which a line is written within a round, too.
 _SILENT = 4.0
 
