@@ -58,7 +58,8 @@ class TaskState(task_state.TaskState):
         super().__init__(task, name, key, TaskProgress(float(task.flop or 0), task.name))
         self._knobs = KnobSpace(task.config_space)
         self.space = self._knobs.space
-        self._history, self._transfer = history or History(), transfer
+        self._history = History() if history is None else history  # which may be empty as yet
+        self._transfer = transfer
         self._known: dict[int, Record] = {}  # by index of the configuration in the space
         self._best_at = 0
         self._starting = False  # the untuned configuration is being measured
