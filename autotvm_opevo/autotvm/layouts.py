@@ -10,7 +10,7 @@ fastest record of each task need not make the fastest network (Liu et al., USENI
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf, prod
 from typing import NamedTuple
@@ -178,14 +178,10 @@ def choose(
         for connection in connections
         if {connection.producer, connection.consumer} <= candidates.keys()
     ]
-    touching = {
-        i: [
-            connection
-            for connection in connected
-            if i in (connection.producer, connection.consumer)
-        ]
-        for i in candidates
-    }
+    touching: defaultdict[int, list[Connection]] = defaultdict(list)
+    for connection in connected:
+        for i in {connection.producer, connection.consumer}:
+            touching[i].append(connection)
 
     def transforms(some: Iterable[Connection], chosen: Mapping[int, Candidate]) -> float:
         size = sum(
@@ -214,15 +210,16 @@ def choose(
                 chosen[i] = best
         return chosen
 
-    fastest = {i: of_operator[0] for i, of_operator in candidates.items()}
-    starts = [fastest]
-    for block in sorted({one.output for of_operator in candidates.values() for one in of_operator}):
+    outputs = {candidate.output for of_operator in candidates.values() for candidate in of_operator}
+    starts = [{i: of_operator[0] for i, of_operator in candidates.items()}]
+    for block in sorted(outputs):
         # the fastest with outputs in such blocks, as far as there are any
-        with_block = {
-            i: next((one for one in of_operator if one.output == block), of_operator[0])
-            for i, of_operator in candidates.items()
-        }
-        starts.append(with_block)
+        starts.append(
+            {
+                i: next((best for best in of_operator if best.output == block), of_operator[0])
+                for i, of_operator in candidates.items()
+            }
+        )
     return min(map(descend, starts), key=total)
 
 
