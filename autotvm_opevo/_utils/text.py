@@ -48,6 +48,16 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
+def describe(name: str, options: dict[str, Any], seed: int | None) -> str:
+    """Join a name, options and a seed.
+
+    >>> describe("OpEvo", {"mutation_rate": 0.3}, None)
+    'OpEvo mutation_rate=0.3'
+    """
+    text = "".join(f" {option}={value!r}" for option, value in options.items())
+    return name + text + ("" if seed is None else f", seed {seed}")
+
+
 def printable(text: Any) -> str:
     """Replace characters that a page cannot show: control characters and lone surrogates.
 

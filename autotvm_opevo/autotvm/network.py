@@ -36,11 +36,12 @@ from autotvm_opevo.autotvm.tuner import (
     OpEvoTuner,
     TunerFactory,
     can_learn,
+    describe_tuner,
     may_refuse_knobs,
     takes_seed,
 )
 from autotvm_opevo.tuning.result import TuningResult
-from autotvm_opevo.tuning.run import Budget, TuningRun, describe_tuner
+from autotvm_opevo.tuning.run import Budget, TuningRun
 from autotvm_opevo.tuning.run_log import DevicesLeft, KnobsMapped, RunLog
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler, round_size
 

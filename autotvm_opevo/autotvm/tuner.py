@@ -6,6 +6,7 @@ import inspect
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -15,7 +16,7 @@ from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 from tvm.autotvm.tuner import Tuner
 
-from autotvm_opevo._utils.text import milliseconds
+from autotvm_opevo._utils.text import describe, milliseconds
 from autotvm_opevo.autotvm.build_ahead import BuildAhead
 from autotvm_opevo.autotvm.history import History, is_cpu, prior
 from autotvm_opevo.autotvm.log import Record, fitness, key_of
@@ -419,7 +420,7 @@ def takes_seed(make_tuner: TunerFactory) -> bool:
 
 def may_refuse_knobs(make_tuner: TunerFactory) -> bool:
     """Whether its tuners may search some spaces only."""
-    made = getattr(make_tuner, "func", make_tuner)  # of a partial
+    made, _ = _unwrapped(make_tuner)
     return (
         isinstance(made, type)
         and issubclass(made, SearchTuner)
@@ -429,7 +430,7 @@ def may_refuse_knobs(make_tuner: TunerFactory) -> bool:
 
 def can_learn(make_tuner: TunerFactory) -> bool:
     """Whether its tuners may learn from other tasks: of a function, nobody knows."""
-    made, options = getattr(make_tuner, "func", make_tuner), getattr(make_tuner, "keywords", {})
+    made, options = _unwrapped(make_tuner)
     if not isinstance(made, type):
         return True
     return (
@@ -437,6 +438,26 @@ def can_learn(make_tuner: TunerFactory) -> bool:
         and options.get("surrogate", "gp") == "gp"
         and options.get("transfer", True)
     )
+
+
+def describe_tuner(make_tuner: TunerFactory, seed: int | None, **others: Any) -> str:
+    """Name its tuners with their options, others that they get, and the seed.
+
+    >>> describe_tuner(partial(OpEvoTuner, surrogate=None), 0)
+    'OpEvoTuner surrogate=None, seed 0'
+    >>> describe_tuner(OpEvoTuner, None, transfer=False)
+    'OpEvoTuner transfer=False'
+    """
+    made, options = _unwrapped(make_tuner)
+    name = getattr(made, "__name__", type(made).__name__)
+    return describe(name, {**options, **others}, seed)
+
+
+def _unwrapped(make_tuner: TunerFactory) -> tuple[Any, dict[str, Any]]:
+    """What a partial calls, and the options that it gives."""
+    if isinstance(make_tuner, partial):
+        return make_tuner.func, make_tuner.keywords
+    return make_tuner, {}
 
 
 def can_build_ahead(measure_option: dict[str, Any], task: Task) -> bool:

@@ -21,7 +21,7 @@ from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate, PySearchSt
 from tvm.s_tir.schedule import Schedule
 from tvm.target import Target
 
-from autotvm_opevo._utils.text import last_line
+from autotvm_opevo._utils.text import describe, last_line
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.meta_schedule.database import fitness, records_of
 from autotvm_opevo.meta_schedule.history import describe_history, prior, read_history
@@ -30,7 +30,6 @@ from autotvm_opevo.meta_schedule.task_search import TaskSearch
 from autotvm_opevo.search.opevo import OpEvo
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.search.transfer import Source, count_origins
-from autotvm_opevo.tuning.run import describe
 
 logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
 

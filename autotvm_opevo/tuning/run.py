@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from math import inf
 from statistics import median
 from typing import Any
@@ -529,30 +528,3 @@ class TuningRun(ABC):
 
 def _stop_reason(error: BaseException) -> str:
     return "interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
-
-
-def describe_tuner(tuner: Any, seed: int | None, **others: Any) -> str:
-    """Name a tuner, or a function that makes one, with its options, others that it gets, and the
-    seed.
-
-    >>> from autotvm_opevo import OpEvo
-    >>> describe_tuner(partial(OpEvo, surrogate=None), 0)
-    'OpEvo surrogate=None, seed 0'
-    >>> describe_tuner(OpEvo, None, transfer=False)
-    'OpEvo transfer=False'
-    """
-    options = tuner.keywords if isinstance(tuner, partial) else {}
-    factory = tuner.func if isinstance(tuner, partial) else tuner
-    return describe(
-        getattr(factory, "__name__", type(factory).__name__), {**options, **others}, seed
-    )
-
-
-def describe(name: str, options: dict[str, Any], seed: int | None) -> str:
-    """Join a name, options and a seed.
-
-    >>> describe("OpEvo", {"mutation_rate": 0.3}, None)
-    'OpEvo mutation_rate=0.3'
-    """
-    text = "".join(f" {option}={value!r}" for option, value in options.items())
-    return name + text + ("" if seed is None else f", seed {seed}")
