@@ -230,7 +230,11 @@ def _compare(
     """An operator by the fastest record of each log."""
     keys = [key_of(tasks[i].target, tasks[i]) for i in operator.tasks]
     best = [
-        min((log[key] for key in keys if key in log), key=lambda one: seconds(one[1]), default=None)
+        min(
+            (log[key] for key in keys if key in log),
+            key=lambda record: seconds(record[1]),
+            default=None,
+        )
         for log in logs
     ]
     configurations = {

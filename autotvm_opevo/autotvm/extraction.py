@@ -312,8 +312,8 @@ def _better_layout(call: relay.Call, target: tvm.target.Target) -> str:
         return ""
     with tvm.transform.PassContext(opt_level=3):
         converted = tvm.transform.Sequential([relay.transform.ConvertLayout(layouts)])(alone)
-    found = autotvm.task.extract_from_program(converted, {}, target)
-    return layouts[call.op.name][0] if found else ""
+    tasks = autotvm.task.extract_from_program(converted, {}, target)
+    return layouts[call.op.name][0] if tasks else ""
 
 
 def _convertible(mod: tvm.IRModule) -> dict[str, list[str]]:

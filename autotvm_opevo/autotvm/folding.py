@@ -80,9 +80,9 @@ class _Elementwise(DFPatternCallback):
 
 def nodes(expression: relay.Expr) -> list[relay.Expr]:
     """All parts of an expression, each once, what it needs before it."""
-    found: list[relay.Expr] = []
-    relay.analysis.post_order_visit(expression, found.append)
-    return found
+    parts: list[relay.Expr] = []
+    relay.analysis.post_order_visit(expression, parts.append)
+    return parts
 
 
 def operator_name(node: relay.Expr) -> str:

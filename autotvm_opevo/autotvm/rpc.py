@@ -65,8 +65,8 @@ def addresses(key: str, host: str, port: int) -> list[str]:
     def ask() -> list[dict[str, Any]]:
         session = rpc.connect_tracker(host, port)
         try:
-            known: list[dict[str, Any]] = session.summary()["server_info"]
-            return known
+            servers: list[dict[str, Any]] = session.summary()["server_info"]
+            return servers
         finally:
             session.close()
 
@@ -77,15 +77,15 @@ def addresses(key: str, host: str, port: int) -> list[str]:
             f"no tracker answers at {host}:{port} ({error}): start one with python -m "
             f"tvm.exec.rpc_tracker --port {port}"
         ) from error
-    found = []
+    known = []
     for server in servers:
         name, address = str(server["key"]), ":".join(map(str, server["addr"]))
         kind, _, keys = name.partition("[")  # of a proxy, such as server:proxy[board,phone]
         if name == f"server:{key}":
-            found.append(address)
+            known.append(address)
         elif kind == "server:proxy" and f",{key}," in f",{keys.removesuffix(']')},":
-            found.append(f"{address}{_PROXY}")
-    return found
+            known.append(f"{address}{_PROXY}")
+    return known
 
 
 class DevicePool:
@@ -140,12 +140,12 @@ class DevicePool:
         time.
         """
         with self._refreshing:
-            found = set(addresses(self._runner.key, self._runner.host, self._runner.port))
-            left = sorted(self._known - found)
+            present = set(addresses(self._runner.key, self._runner.host, self._runner.port))
+            left = sorted(self._known - present)
             for device in left:
                 logger.warning("the device at %s has left the tracker at %s", device, self._tracker)
-            self.lost = [*(device for device in self.lost if device not in found), *left]
-            self._known = found
+            self.lost = [*(device for device in self.lost if device not in present), *left]
+            self._known = present
 
     def run(self, inputs: Sequence[MeasureInput], builds: Sequence[Any]) -> list[MeasureResult]:
         """Run the builds, up to the runner's ``n_parallel`` at once."""

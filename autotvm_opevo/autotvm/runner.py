@@ -143,8 +143,10 @@ class LocalRunner(autotvm.LocalRunner):
         """
         if target.kind.name != "llvm":
             return Roofline()
-        found: Roofline = self._worker.call(measure_roofline, str(target), timeout=_DEVICE_TIMEOUT)
-        return found
+        roofline: Roofline = self._worker.call(
+            measure_roofline, str(target), timeout=_DEVICE_TIMEOUT
+        )
+        return roofline
 
     def retime(self, measured: MeasureInput, build: BuildResult) -> float:
         """Seconds of one run of what was built, timed for a moment; infinite if it fails now."""

@@ -74,10 +74,8 @@ class LocalBuilder(PyBuilder):
     def build(self, build_inputs: list[BuilderInput]) -> list[BuilderResult]:
         """Build schedules; returns results in the same order."""
         try:
-            return [
-                self.result(future)[0]
-                for future in [self.start(one.mod, one.target) for one in build_inputs]
-            ]
+            futures = [self.start(build.mod, build.target) for build in build_inputs]
+            return [self.result(future)[0] for future in futures]
         except BaseException:
             self.close()
             raise

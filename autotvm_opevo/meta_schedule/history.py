@@ -66,7 +66,7 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
     folders = {Path(folder).resolve(): Path(folder) for folder in work_dirs}
     if folders:
         import_tensor_intrinsics()
-    found: list[Source] = []
+    sources: list[Source] = []
     for folder, given in folders.items():
         if folder.is_file():
             raise ValueError(
@@ -78,8 +78,8 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
                 f"history must be work directories of MetaSchedule, {folder} has no record: "
                 "leave it out, or check its name"
             )
-        found += without_copies(sources_of(records, str(given)), found)
-    return found
+        sources += without_copies(sources_of(records, str(given)), sources)
+    return sources
 
 
 def sources_of(records: Iterable[TuningRecord], origin: str) -> list[Source]:

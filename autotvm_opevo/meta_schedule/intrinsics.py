@@ -30,9 +30,9 @@ def _stacks_without_source() -> Iterator[None]:
 
     def stack(context: int = 1) -> list[inspect.FrameInfo]:
         frame: FrameType | None = sys._getframe(1)
-        found: list[inspect.FrameInfo] = []
+        frames: list[inspect.FrameInfo] = []
         while frame:
-            found.append(
+            frames.append(
                 inspect.FrameInfo(
                     frame,
                     frame.f_code.co_filename,
@@ -43,7 +43,7 @@ def _stacks_without_source() -> Iterator[None]:
                 )
             )
             frame = frame.f_back
-        return found
+        return frames
 
     before, inspect.stack = inspect.stack, stack
     try:

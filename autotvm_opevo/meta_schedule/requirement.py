@@ -22,15 +22,15 @@ def require_meta_schedule() -> str:
     ImportError
         If there is none that can be imported; the message says what was found instead.
     """
-    found = require("tvm.s_tir.meta_schedule", "MetaSchedule", _lacks, _WHAT_TO_DO)
+    tvm = require("tvm.s_tir.meta_schedule", "MetaSchedule", _lacks, _WHAT_TO_DO)
     ffi = _version("apache-tvm-ffi")
     if ffi >= (0, 1, 15) and _version("apache-tvm")[:2] == (0, 27):
         given = ".".join(map(str, ffi))
         raise ImportError(
-            f"found {found} with apache-tvm-ffi {given}, with which it crashes: pip install "
+            f"found {tvm} with apache-tvm-ffi {given}, with which it crashes: pip install "
             "'apache-tvm-ffi<0.1.15'"
         )
-    return found
+    return tvm
 
 
 def _lacks() -> str:

@@ -81,9 +81,9 @@ class LocalRunner(PyRunner):
         """Run candidates one after the other; returns results in the same order."""
         return [
             LocalRunnerFuture(
-                *self.run_alone(str(one.artifact_path), str(one.device_type), one.args_info)
+                *self.run_alone(str(run.artifact_path), str(run.device_type), run.args_info)
             )
-            for one in runner_inputs
+            for run in runner_inputs
         ]
 
     def roofline(self, target: tvm.target.Target) -> Roofline:
@@ -97,8 +97,8 @@ class LocalRunner(PyRunner):
         """
         if target.kind.name != "llvm":
             return Roofline()
-        found: Roofline = self._worker.call(measure_roofline, target, timeout=_ROOFLINE_TIMEOUT)
-        return found
+        roofline: Roofline = self._worker.call(measure_roofline, target, timeout=_ROOFLINE_TIMEOUT)
+        return roofline
 
     def close(self) -> None:
         """End the worker, which gives back the device and the memory; the next run starts

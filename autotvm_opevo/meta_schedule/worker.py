@@ -92,7 +92,7 @@ def kept_tensors(
     would be anywhere, and a divisor could be 0. For them, a table of one row has room for two.
     """
     rows = 2 if any(dtype in INDICES for _, dtype, _ in tensors) else 1
-    found = []
+    views = []
     for i, (_, dtype, shape) in enumerate(tensors):
         key = device_type, i if i < len(tensors) - 1 else -1, dtype
         size = rows * math.prod(shape)
@@ -100,7 +100,7 @@ def kept_tensors(
             _memory.pop(key, None)
             _memory[key] = tvm.runtime.empty((size,), dtype, device)
             tvm.get_global_func("tvm.contrib.random.random_fill_for_measure")(_memory[key])
-        found.append(_memory[key]._create_view(tuple(shape), dtype))
+        views.append(_memory[key]._create_view(tuple(shape), dtype))
         if dtype in INDICES:
-            found[-1].copyfrom(np.ones(shape, dtype))
-    return found
+            views[-1].copyfrom(np.ones(shape, dtype))
+    return views

@@ -167,12 +167,11 @@ def about(path: Path, otherwise: str) -> str:
     ...     f"it has no record{about(file, 'check its name')}"
     'it has no record, it is compressed with gzip: unpack it with gunzip, or check its name'
     """
-    found = identify(path)
-    if found is None:
+    kind = identify(path)
+    if kind is None:
         return f": {otherwise}"
-    return (
-        f", it is {found.name}: {f'{found.what_to_do}, or ' if found.what_to_do else ''}{otherwise}"
-    )
+    what_to_do = f"{kind.what_to_do}, or {otherwise}" if kind.what_to_do else otherwise
+    return f", it is {kind.name}: {what_to_do}"
 
 
 def identify(path: Path) -> Format | None:
