@@ -54,11 +54,15 @@ class ForeignTuner:
         task = self._tuner.task
         inputs = [MeasureInput(task.target, task, config) for config in self._asked]
         results = [self._known[self._index(config)][1] for config in self._asked]
+        self._asked = []
         if inputs:
             self._tuner.update(inputs, results)
 
     def load_history(self, records: Iterable[Record]) -> None:
-        """Pass on trials that it did not propose."""
+        """Pass on trials that it did not propose, but for one that its last batch may have had
+        alone.
+        """
+        self.update()
         if isinstance(self._tuner, ModelBasedTuner):  # its `load_history` ignores fewer than 500
             self._tuner.update(*zip(*records))
         else:

@@ -167,7 +167,8 @@ class TaskState(task_state.TaskState):
         """Update the tuner, once all configurations that were proposed together are measured."""
         records = [self._known[self._number(config)] for config in candidates]
         untuned, asked = (records[:1], records[1:]) if self._starting else ([], records)
-        self.tuner.update(*zip(*(asked or records)))
+        if asked:
+            self.tuner.update(*zip(*asked))
         if untuned:  # which the tuner need not have proposed
             self.tuner.load_history(untuned)
         self._starting = False

@@ -25,7 +25,7 @@ class Listening(autotvm.tuner.GridSearchTuner):
 
     def update(self, inputs, results):
         self.told.append(
-            [(one.config.index, *answer.costs) for one, answer in zip(inputs, results)]
+            [(asked.config.index, *answer.costs) for asked, answer in zip(inputs, results)]
         )
 
 
@@ -47,6 +47,15 @@ def test_what_is_known_is_answered_and_not_proposed():
     known.update(more)
     tuner.update(*zip(*more.values()))
     assert inner.told[2:] == [[(4, 5.0), (5, 6.0)]]
+
+
+def test_a_batch_of_nothing_but_the_untuned_configuration_is_told_too():
+    inner = Listening(TASK)
+    tuner, known = foreign(inner, [])
+    assert [config.index for config in tuner.next_batch(1)] == [0]
+    known.update(foreign(inner, [0])[1])
+    tuner.load_history(list(known.values()))
+    assert inner.told == [[(0, 1.0)]]
 
 
 def test_one_that_has_nothing_new_ends():
