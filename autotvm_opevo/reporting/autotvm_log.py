@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from autotvm_opevo._utils.text import printable
-from autotvm_opevo._utils.validation import is_number
 from autotvm_opevo.reporting.trials import TaskId, Trial, Value
 from autotvm_opevo.tuning.record_lines import split_line, task_key, task_name, without_options
 
@@ -120,6 +119,6 @@ def _parse_value(kind: str, value: Any) -> Value:
         return Value("order", tuple(map(int, value)))
     if kind == "an":
         return Value("annotation", tuple(map(printable, value)))
-    if is_number(value) and not isinstance(value, bool):
+    if type(value) in (int, float) and abs(value) < math.inf:
         return Value("number", value)
     return Value("choice", json.dumps(value))  # which escapes all but ASCII

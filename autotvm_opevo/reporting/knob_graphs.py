@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,6 +35,8 @@ Array = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 # Of larger graphs, only the vertices that were tried are drawn, at most this many.
 MAX_VERTICES = 200
+# Larger factorizations are not enumerated to apply the bound on a tile's innermost part.
+_MAX_ENUMERATED = 20_000
 
 
 @dataclass
@@ -44,8 +46,10 @@ class Knob:
     Attributes
     ----------
     name : str
-    kind, full
+    kind : str
         As in `Value`.
+    full : Topology, optional
+        The graph of all values, if it is known.
     latencies : dict of value to list of float
         In seconds, of each trial; infinite for a failure.
 
@@ -123,48 +127,54 @@ class Knob:
                     yield i, j
 
 
-def knobs_of(tasks: Sequence[Task]) -> list[Knob]:
-    """The knobs of a task, given its trials in each log."""
+def complete_knobs(tasks: Sequence[Task], recorded: Mapping[str, list[Any]]) -> list[Knob]:
+    """The knobs of a task, given its trials in each log, and the topologies that a run log has, as
+    JSON. Values become vertices in the trials, too: AutoTVM's log lacks the outermost part of a
+    tile.
+
+    The topology of a knob is unknown if one of its values is no vertex, such as of a template that
+    has changed since.
+    """
+    values: dict[str, set[Value]] = {}
+    for trial in (trial for task in tasks for trial in task.trials):
+        for name, value in trial.knobs.items():
+            values.setdefault(name, set()).add(value)
+    recorded = {printable(name): topology for name, topology in recorded.items()}
+    topologies: dict[str, Topology] = {}
+    vertices: dict[tuple[str, Value], Value] = {}
+    for name, same in values.items():
+        with suppress(LookupError, TypeError, ValueError):  # damaged, or unknown
+            full = from_json(*recorded[name]) if name in recorded else _from_traces(same)
+            vertices |= {(name, value): _vertex(full, value) for value in same}
+            topologies[name] = full
     knobs: dict[str, Knob] = {}
     for task in tasks:
-        for trial in task.trials:
-            for name, value in trial.knobs.items():
+        for i, trial in enumerate(task.trials):
+            completed = {name: vertices.get((name, v), v) for name, v in trial.knobs.items()}
+            task.trials[i] = trial._replace(knobs=completed)
+            for name, value in completed.items():
                 if name not in knobs:
-                    knobs[name] = Knob(name, value.kind, full=value.full)
-                knob = knobs[name]
-                if value.kind != knob.kind:  # such as a knob that is a number or None
-                    knob.kind = "choice"
-                if value.full is not knob.full:  # such as of another loop
-                    knob.full = None
-                knob.latencies.setdefault(value.value, []).append(trial.latency)
+                    knobs[name] = Knob(name, value.kind, full=topologies.get(name))
+                if value.kind != knobs[name].kind:  # such as a knob that is a number or None
+                    knobs[name].kind = "choice"
+                knobs[name].latencies.setdefault(value.value, []).append(trial.latency)
     return list(knobs.values())
 
 
-def complete_knobs(tasks: Sequence[Task], topologies: Mapping[str, list[Any]]) -> None:
-    """Replace the values of a task's trials in each log by the vertices that they are, given the
-    topologies of its knobs as JSON.
-
-    AutoTVM's log lacks the outermost part of a tile. A knob stays as it is if one of its values is
-    no vertex, such as of a template that has changed since.
+def _from_traces(values: Iterable[Value]) -> Topology:
+    """The graph of all values of a knob, by some of them; raises `ValueError` if traces do not say
+    it, or differ.
     """
-    values: dict[str, set[Value]] = {}
-    for task in tasks:
-        for trial in task.trials:
-            for name, value in trial.knobs.items():
-                values.setdefault(name, set()).add(value)
-    vertices: dict[tuple[str, Value], Value] = {}
-    for name, topology in topologies.items():
-        name = printable(name)
-        with suppress(LookupError, TypeError, ValueError):  # damaged
-            full = from_json(*topology)
-            vertices |= {(name, value): _vertex(full, value) for value in values.get(name, ())}
-    for task in tasks if vertices else ():
-        task.trials = [
-            trial._replace(
-                knobs={name: vertices.get((name, v), v) for name, v in trial.knobs.items()}
-            )
-            for trial in task.trials
-        ]
+    ((kind, domain),) = {(value.kind, value.domain) for value in values}
+    if isinstance(domain, tuple):
+        return Categorical(dict.fromkeys(domain))
+    if kind != "tile" or not isinstance(domain, int):
+        raise ValueError("no trace")
+    tile: Any = next(iter(values)).value
+    full = Factorization(math.prod(tile), len(tile))
+    if not 0 < domain < full.product or full.size > _MAX_ENUMERATED:
+        return full
+    return InducedSubgraph(full, [tile for tile in full if tile[-1] <= domain])
 
 
 def _vertex(topology: Topology, value: Value) -> Value:
@@ -184,7 +194,7 @@ def _vertex(topology: Topology, value: Value) -> Value:
     form = next((form for form in forms if form in topology), vertex)
     if kind in ("tile", "inner tile") and form != vertex:
         kind = "inner tile" if kind == "tile" else "tile"
-    return Value(kind, topology[topology.index(form)], topology)
+    return Value(kind, topology[topology.index(form)])
 
 
 def positions(topology: Topology) -> Array:

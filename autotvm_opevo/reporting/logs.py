@@ -10,7 +10,6 @@ from pathlib import Path
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import printable
 from autotvm_opevo.reporting.autotvm_log import autotvm_trial, split_records, with_triples
-from autotvm_opevo.reporting.knob_graphs import complete_knobs
 from autotvm_opevo.reporting.meta_schedule_log import (
     SketchNumbers,
     meta_schedule_trial,
@@ -74,12 +73,7 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
     for log in logs:  # one without a run log is probably of the same network
         log.find_operators(log.runs.operators or counts)
     keys = dict.fromkeys(key for log in logs for key in log.tasks)
-    tasks = [[log.tasks[key] for log in logs if key in log.tasks] for key in keys]
-    knobs = {key: known for log in logs for key, known in log.runs.knobs.items()}
-    for same in tasks:
-        of_task = (knobs[task.run_log_key] for task in same if task.run_log_key in knobs)
-        complete_knobs(same, next(of_task, {}))
-    _make_names_unique(tasks)
+    _make_names_unique([[log.tasks[key] for log in logs if key in log.tasks] for key in keys])
     return logs
 
 

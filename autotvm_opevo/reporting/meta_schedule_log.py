@@ -8,20 +8,16 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import printable
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, TaskId, Trial, Value
-from autotvm_opevo.topology import Categorical, Factorization, InducedSubgraph, Topology
 from autotvm_opevo.tuning.logs import UNMEASURED
 
 # For each task, the number of each of its sketches, from 0.
 SketchNumbers = dict[str, dict[str, int]]
 
-# Larger factorizations are not enumerated to apply the bound on a tile's innermost part.
-_MAX_ENUMERATED = 20_000
 # Instructions that name blocks, and how what they return is related to the block that they take.
 _GET_BLOCK = ("GetSBlock", "GetBlock")
 _COPIES = {
@@ -185,25 +181,10 @@ class _Trace:
             if min(tile) < 1:
                 raise ValueError(f"the parts of a tile must be positive integers, {decision} given")
             name = f"{self._names.get(inputs[0], 'a fused loop')}, {math.prod(tile)} iterations"
-            return name, Value("tile", tile, _tiles(math.prod(tile), len(tile), int(attributes[1])))
+            return name, Value("tile", tile, int(attributes[1]))
         if kind == "SampleCategorical":
             options = tuple(map(printable, attributes[0]))
             name = str(annotation).removeprefix("meta_schedule.").replace("_", " ")
             name = name or f"choice of {', '.join(options)}"
-            return name, Value("choice", options[int(decision)], _choices(options))
+            return name, Value("choice", options[int(decision)], options)
         return f"location of {self._block(inputs)}", Value("number", int(decision))
-
-
-@cache
-def _tiles(extent: int, parts: int, max_innermost: int) -> Topology:
-    """The graph of all tiles of a loop."""
-    full = Factorization(extent, parts)
-    if not 0 < max_innermost < extent or full.size > _MAX_ENUMERATED:
-        return full
-    return InducedSubgraph(full, [tile for tile in full if tile[-1] <= max_innermost])
-
-
-@cache
-def _choices(options: tuple[str, ...]) -> Topology:
-    """The graph of all options of a choice."""
-    return Categorical(dict.fromkeys(options))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.figures import FITNESS, FITNESS_ON_DARK, SERIES, Plot, svg
 from autotvm_opevo.reporting.importance import Importance, importance
-from autotvm_opevo.reporting.knob_graphs import format_schedule, knobs_of
+from autotvm_opevo.reporting.knob_graphs import complete_knobs, format_schedule
 from autotvm_opevo.reporting.knob_plots import importance_plots, knob_plots
 from autotvm_opevo.reporting.logs import input_files, open_logs
 from autotvm_opevo.reporting.plots import overview_plots, progress_plots
@@ -147,16 +147,25 @@ def _tasks(logs: Sequence[TuningLog]) -> list[dict[str, Any]]:
             for task in operator.tasks:
                 slowest, fastest = order.get(task.key, (0.0, math.inf))
                 order[task.key] = (min(slowest, -time), min(fastest, task.latency))
+    topologies = {key: knobs for log in logs for key, knobs in log.runs.knobs.items()}
     return [
-        _task(numbers[key], key, [log for log in logs if key in log.tasks])
+        _task(numbers[key], key, [log for log in logs if key in log.tasks], topologies)
         for key in sorted(numbers, key=order.__getitem__)
     ]
 
 
-def _task(number: int, key: str, logs: Sequence[TuningLog]) -> dict[str, Any]:
-    """What the page shows of a task, given its key and the logs that have it."""
+def _task(
+    number: int,
+    key: str,
+    logs: Sequence[TuningLog],
+    topologies: Mapping[str, Mapping[str, list[Any]]],
+) -> dict[str, Any]:
+    """What the page shows of a task, given its key, the logs that have it, and the topologies of
+    all tasks in the run logs.
+    """
     tasks = [log.tasks[key] for log in logs]
-    name, knobs = tasks[0].name, knobs_of(tasks)
+    recorded = (topologies[task.run_log_key] for task in tasks if task.run_log_key in topologies)
+    name, knobs = tasks[0].name, complete_knobs(tasks, next(recorded, {}))
     shares, best = importance(tasks, knobs), min(task.best for task in tasks)
     rows = [_row(log, log.tasks[key], best) for log in logs]
     charts = [*progress_plots(key, logs), *importance_plots(shares)]

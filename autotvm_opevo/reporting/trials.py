@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autotvm_opevo.topology import Topology
 from autotvm_opevo.tuning.run_log import Confirmation
 
 Array = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -32,13 +31,14 @@ class Value(NamedTuple):
         options.
     value : hashable
         The vertex; of an inner tile the known parts.
-    full : Topology, optional
-        The graph of all values of the knob, if a trace or a run log has it.
+    domain : hashable
+        What a trace says of the knob's other values: the largest innermost part of a tile, or the
+        options of a choice; None if unknown.
     """
 
     kind: str
     value: Hashable
-    full: Topology | None = None
+    domain: Hashable = None
 
 
 class Trial(NamedTuple):

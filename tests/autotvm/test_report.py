@@ -1,14 +1,17 @@
 """Completing the knobs of an AutoTVM log from its run log."""
 
 import json
+import re
 
 import pytest
+from report_text import page_text
 from small_templates import matmul_task
 from tvm.autotvm import record
 from tvm.autotvm.measure import MeasureInput, MeasureResult
 
+from autotvm_opevo import report
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.reporting.knob_graphs import knobs_of
+from autotvm_opevo.reporting.knob_graphs import complete_knobs
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.topology import InducedSubgraph, Tiling
 from autotvm_opevo.tuning.run_log import KnobsMapped, RunLog
@@ -51,13 +54,17 @@ def only_task(log):
     return task
 
 
-def knobs(task):
-    return {knob.name: knob for knob in knobs_of([task])}
+def knobs(path):
+    """The knobs of a log's task by name, completed from its run log, and the task."""
+    (log,) = open_logs([path])
+    (task,) = log.tasks.values()
+    recorded = log.runs.knobs.get(task.run_log_key, {})
+    return {knob.name: knob for knob in complete_knobs([task], recorded)}, task
 
 
 def test_graphs_have_all_vertices(known):
     space = KnobSpace(matmul_task().config_space).space
-    for name, knob in knobs(only_task(known)).items():
+    for name, knob in knobs(known)[0].items():
         assert set(knob.topology) == set(space.knobs[name])
         assert knob.size == space.knobs[name].size
         assert sum(map(len, knob.latencies.values())) == 5
@@ -67,14 +74,15 @@ def test_graphs_have_all_vertices(known):
 def test_tiles_have_the_part_that_the_log_omits(known):
     records = map(json.loads, known.read_text().splitlines())
     inner = {tuple(record["config"]["entity"][1][2][1:]) for record in records}
-    tiles = {trial.knobs["tile_x"] for trial in only_task(known).trials}
+    _, task = knobs(known)
+    tiles = {trial.knobs["tile_x"] for trial in task.trials}
     assert {tile.kind for tile in tiles} == {"tile"}
     assert {tile.value[0] * tile.value[1] * tile.value[2] for tile in tiles} == {16}
     assert {tile.value[1:] for tile in tiles} == inner
 
 
 def test_without_a_run_log_tiles_lack_a_part(log):
-    knob = knobs(only_task(log))["tile_x"]
+    knob = knobs(log)[0]["tile_x"]
     assert (knob.kind, knob.full) == ("inner tile", None)
 
 
@@ -82,16 +90,15 @@ def test_knobs_that_do_not_fit_are_unchanged(known):
     records = [json.loads(line) for line in known.read_text().splitlines()]
     records[0]["config"]["entity"][1] = ["tile_x", "sp", [-1, 3, 5]]
     known.write_text("\n".join(map(json.dumps, records)))
-    found = knobs(only_task(known))
-    assert found["tile_x"].full is None
-    assert found["tile_y"].full is not None
+    completed, _ = knobs(known)
+    assert completed["tile_x"].full is None
+    assert completed["tile_y"].full is not None
 
 
 def test_one_run_log_is_enough_for_several_logs(known, tmp_path):
     (tmp_path / "earlier.json").write_bytes(known.read_bytes())
-    for log in open_logs([tmp_path / "earlier.json", known]):
-        (task,) = log.tasks.values()
-        assert knobs(task)["tile_x"].full is not None
+    text = page_text(report(tmp_path / "earlier.json", known, out=tmp_path / "report.html"))
+    assert re.search(r"tile_x : \d of 15 values tried", text)
 
 
 def test_of_tiles_with_tails_that_a_log_has_in_full_the_inner_parts_are_the_vertices(tmp_path):
@@ -106,9 +113,8 @@ def test_of_tiles_with_tails_that_a_log_has_in_full_the_inner_parts_are_the_vert
         line["config"]["entity"] = [["tile_x", "sp", tile]]
         lines.append(json.dumps(line))
     log.write_text("\n".join(lines))
-    found = only_task(log)
-    assert found.key == task
+    assert only_task(log).key == task
     RunLog(f"{log}.journal").write(KnobsMapped.of({task: {"tile_x": tiles}}))
-    knob = knobs(only_task(log))["tile_x"]
+    knob = knobs(log)[0]["tile_x"]
     assert list(knob.topology) == [(8,), (4,), (10,)]
     assert set(knob.latencies) == {(8,), (10,)}

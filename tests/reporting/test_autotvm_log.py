@@ -3,7 +3,7 @@
 import pytest
 from synthetic_logs import autotvm_line, autotvm_log
 
-from autotvm_opevo.reporting.knob_graphs import knobs_of
+from autotvm_opevo.reporting.knob_graphs import complete_knobs
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning.record_lines import task_key
 from autotvm_opevo.tuning.run_log import RunLog, RunStarted
@@ -23,7 +23,7 @@ def test_trials_are_grouped_by_task(tmp_path):
     assert list(dense.latencies[:7] * 1e3) == pytest.approx([64, 32, 16, 8, 4, 2, 1])
     assert [trial.time for trial in dense.trials[:2]] == [1.795e9, 1.795e9 + 1]
     assert [trial.latency for _, trial in dense.top] == [0.001, 0.001, 0.001, 0.001, 0.002]
-    knobs = {knob.name: knob for knob in knobs_of([dense])}
+    knobs = {knob.name: knob for knob in complete_knobs([dense], {})}
     assert {name: knob.kind for name, knob in knobs.items()} == {
         "tile_x": "inner tile",
         "order": "order",

@@ -8,7 +8,7 @@ import pytest
 
 from autotvm_opevo import OpEvo, Space
 from autotvm_opevo.reporting.importance import _shares, fanova, importance
-from autotvm_opevo.reporting.knob_graphs import knobs_of
+from autotvm_opevo.reporting.knob_graphs import complete_knobs
 from autotvm_opevo.reporting.trials import Task, TaskId, Trial, Value
 from autotvm_opevo.topology import Categorical, Discrete, Factorization
 
@@ -120,7 +120,7 @@ def task_of(settings, failed=()):
 
 
 def found(*tasks):
-    return importance(tasks, knobs_of(tasks))
+    return importance(tasks, complete_knobs(tasks, {}))
 
 
 GRID = [{"x": x, "y": y} for x in range(1, 9) for y in range(6)]

@@ -3,7 +3,7 @@
 import pytest
 from synthetic_logs import meta_schedule_folder, meta_schedule_line
 
-from autotvm_opevo.reporting.knob_graphs import knobs_of
+from autotvm_opevo.reporting.knob_graphs import complete_knobs
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning.run_log import RunLog, RunStarted
 
@@ -18,7 +18,7 @@ def test_a_database_is_read_with_sketches_and_options(tmp_path):
         {"failed": 1},
     )
     assert not len(task.elapsed)
-    knobs = {knob.name: knob for knob in knobs_of([task])}
+    knobs = {knob.name: knob for knob in complete_knobs([task], {})}
     assert knobs["matmul, loop 2, 64 iterations"].latencies[32, 2] == [2e-3]
     assert list(knobs["unroll explicit"].full) == ["0", "16", "64"]
     assert task.target == "llvm"
@@ -31,7 +31,7 @@ def test_tiles_respect_the_bound_on_the_innermost_part(tmp_path, innermost):
     records = folder / "database_tuning_record.json"
     records.write_text(meta_schedule_line((64, 1), 0, 1e-3).replace("[2, 64]", f"[2, {innermost}]"))
     (task,) = open_logs([folder])[0].tasks.values()
-    _, knob, _ = knobs_of([task])
+    _, knob, _ = complete_knobs([task], {})
     assert sorted(tile[-1] for tile in knob.topology) == [
         part for part in (1, 2, 4, 8, 16, 32, 64) if part <= innermost
     ]
@@ -59,7 +59,7 @@ def test_a_sketch_has_the_same_number_in_all_logs_however_many_loops_are_paralle
         (folder / "database_workload.json").write_text('["1234", "..."]\n')
     for log in open_logs(folders):
         (task,) = log.tasks.values()
-        sketch, *_ = knobs_of([task])
+        sketch, *_ = complete_knobs([task], {})
         assert sketch.latencies == {"1": [1e-3], "2": [5e-3]}
 
 
