@@ -11,7 +11,6 @@ from datetime import datetime, timezone
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize, printable
 from autotvm_opevo.reporting.logs import open_logs
@@ -162,5 +161,7 @@ def latency_ratio(log: TuningLog, other: TuningLog) -> LatencyRatio:
     count = len(ratios)
     if count < _MIN_SHARED:
         return LatencyRatio(math.nan, math.nan, math.nan, count)
-    skipped = int(stats.binom.ppf((1 - _CONFIDENCE) / 2, count, 0.5)) - 1
+    from scipy.stats import binom  # takes longer to import than a log to read
+
+    skipped = int(binom.ppf((1 - _CONFIDENCE) / 2, count, 0.5)) - 1
     return LatencyRatio(float(np.median(ratios)), ratios[skipped], ratios[-1 - skipped], count)
