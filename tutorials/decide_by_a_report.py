@@ -65,24 +65,22 @@ if __name__ == "__main__":
 # --------------
 # On two cores of an AMD EPYC, with lines wrapped::
 #
-#     conv2d.json: 8 trials of 1 task in 11 s, the first at 2026-11-27 03:42 UTC; tuned by
+#     conv2d.json: 8 trials of 1 task in 12 s, the first at 2026-11-27 03:42 UTC; tuned by
 #         OpEvoTuner, seed 0
-#     Converged? Too early to tell: fewer than 64 trials for an operator.
-#     How good? 0.479 ms, 33 GFLOPS, 49% of what the roofline bounds allow; most is left in
-#         conv2d_NCHWc.x86 1x24x30x30 40x24x3x3, at 49% of its bound.
-#     How sure? 1 of 1 operator, 100% of the latency, re-measured within 3.7%; another
-#         configuration may be as fast for conv2d_NCHWc.x86 1x24x30x30 40x24x3x3.
+#     Converged? Too early to tell: fewer than 64 trials per operator.
+#     How good? 0.479 ms, 33 GFLOPS, 49% of what the roofline bounds allow.
+#     How sure? Every best was re-measured; timings differ by 3.7%; another configuration may be
+#         as fast for conv2d_NCHWc.x86 1x24x30x30 40x24x3x3.
 #     Where did the time go? starting 8.4 s, building 1.9 s, running 1.2 s.
 #     What next? More trials: tune again into this log, 16 in all: python
 #         tutorials/decide_by_a_report.py
 #
-#     conv2d.json: 48 trials of 1 task in 27 s, the first at 2026-11-27 03:42 UTC; tuned by
+#     conv2d.json: 48 trials of 1 task in 29 s, the first at 2026-11-27 03:42 UTC; tuned by
 #         OpEvoTuner, seed 0
 #     Converged? No: the last half of the trials brought 17%.
-#     How good? 0.249 ms, 63 GFLOPS, 75% of what the roofline bounds allow; most is left in
-#         conv2d_NCHWc.x86 1x24x30x30 40x24x3x3, at 75% of its bound.
-#     How sure? 1 of 1 operator, 100% of the latency, re-measured within 1.0%; another
-#         configuration may be as fast for conv2d_NCHWc.x86 1x24x30x30 40x24x3x3.
+#     How good? 0.249 ms, 63 GFLOPS, 75% of what the roofline bounds allow.
+#     How sure? Every best was re-measured; timings differ by 1.0%; another configuration may be
+#         as fast for conv2d_NCHWc.x86 1x24x30x30 40x24x3x3.
 #     Where did the time go? starting 11 s, building 8.5 s, running 7.1 s, re-measuring 1.2 s,
 #         searching 1.2 s.
 #     What next? More trials: tune again into this log, 96 in all: python

@@ -29,7 +29,7 @@ from autotvm_opevo.reporting.knob_plots import importance_plots, knob_plots
 from autotvm_opevo.reporting.logs import input_files, open_logs
 from autotvm_opevo.reporting.plots import overview_plots, progress_plots
 from autotvm_opevo.reporting.summary import compare_with_first, summary, warnings
-from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task
+from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.verdict import verdict
 
@@ -209,7 +209,8 @@ def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
         "repeated": len(task) - len(task.measured),
         "spent": format_duration(spent) if spent else "",
         "failures": [
-            (kind, count, _message(task, kind)) for kind, count in task.failures.most_common()
+            (kind, count, _most_common(task.messages_of(kind)))
+            for kind, count in task.failures.most_common()
         ],
         "top": [
             (milliseconds(trial.latency), number, format_schedule(trial.knobs))
@@ -251,11 +252,7 @@ def _near_best(task: Task, best_of_all: float) -> dict[str, Any]:
     return {"near_trial": int(near[0]) + 1, "near_time": time}
 
 
-def _message(task: Task, kind: str) -> str:
-    """The most common message of a task's failures of a kind."""
-    messages = task.messages.get(kind)
-    if kind == UNKNOWN_FAILURE and not messages:
-        messages = sum(task.messages.values(), Counter())
+def _most_common(messages: Counter[str]) -> str:
     if not messages:
         return "unknown: the run log that tune_network writes would have it"
     return messages.most_common(1)[0][0]

@@ -69,12 +69,13 @@ def summarize(*logs: str | os.PathLike[str]) -> str:
 def summary(log: TuningLog) -> str:
     """Trials, time and latency of a log."""
     trials = f"{pluralize(len(log), 'trial')} of {pluralize(len(log.tasks), 'task')}"
-    if len(log.elapsed) and log.elapsed[-1] > 0:
+    if log.has_best_only:
+        return trials
+    if log.duration:
+        trials += f" in {format_duration(log.duration)}"
+    if len(log.elapsed):
         first = min(task.trials[0].time for task in log.tasks.values())
-        trials += (
-            f" in {format_duration(float(log.elapsed[-1]))}, the first at "
-            f"{datetime.fromtimestamp(first, timezone.utc):%Y-%m-%d %H:%M} UTC"
-        )
+        trials += f", the first at {datetime.fromtimestamp(first, timezone.utc):%Y-%m-%d %H:%M} UTC"
     parts = [trials]
     if log.runs.tuners:
         parts.append(f"tuned by {', then '.join(log.runs.tuners)}")
@@ -82,7 +83,11 @@ def summary(log: TuningLog) -> str:
         parts.append(f"{failed} failed")
     if log.runs.latency:
         before, after = map(milliseconds, log.runs.latency)
-        parts.append(f"latency of the network {before} ms before tuning, {after} ms after")
+        network = f"latency of the network {before} ms before tuning, {after} ms after"
+        if speedup := log.runs.speedup:
+            ratio = f"{speedup.value:.2f} times as fast"
+            network += f", {ratio} ({speedup.low:.2f} to {speedup.high:.2f})"
+        parts.append(network)
     return "; ".join(parts)
 
 
@@ -91,13 +96,17 @@ def warnings(log: TuningLog) -> Iterator[str]:
     for count, kind in ((log.malformed, "malformed"), (log.unrelated, "unrelated")):
         if count:
             yield f"{pluralize(count, f'{kind} line')} skipped"
+    if log.has_best_only:
+        where = "the folder around it" if log.path.is_dir() else "the log beside it"
+        yield f"this has only the best trial of each task; {where} has all trials"
+        return
     if len(log.runs.networks) > 1:
         yield (
             f"this log has {len(log.runs.networks)} networks or targets: totals and shares are "
             "of all of them together"
         )
     if log.tasks and not len(log.elapsed):
-        yield "some timestamps are missing, so there are no plots over time"
+        yield "some timestamps are missing, so there are neither times nor plots over time"
     if log.pauses:
         yield (
             f"{pluralize(len(log.pauses), 'pause')} ({format_duration(sum(log.pauses))} in "
@@ -105,9 +114,6 @@ def warnings(log: TuningLog) -> Iterator[str]:
         )
     if lost := list(dict.fromkeys(map(printable, log.runs.devices_left))):
         yield f"{pluralize(len(lost), 'device')} left while tuning: {', '.join(lost)}"
-    if log.has_best_only:
-        where = "the folder around it" if log.path.is_dir() else "the log beside it"
-        yield f"this has only the best trial of each task; {where} has all trials"
 
 
 def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
@@ -119,7 +125,9 @@ def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
             f"the same took {ratio.median:.2f} times as long for the second ({ratio.low:.2f} to "
             f"{ratio.high:.2f}), by {basis}"
         )
-        if ratio.shared < _MIN_SHARED:
+        if not log.tasks.keys() & logs[0].tasks.keys():
+            yield f"{both} have no task in common", False
+        elif ratio.shared < _MIN_SHARED:
             yield (
                 f"{both}: {basis}, too few to tell whether the machine was as fast for both",
                 False,

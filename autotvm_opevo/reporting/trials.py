@@ -137,6 +137,13 @@ class Task:
         """Number of failed trials by kind of failure."""
         return Counter(trial.failure for trial in self.trials if trial.failure)
 
+    def messages_of(self, kind: str) -> Counter[str]:
+        """Error messages of a kind of failure; all of them if the log does not know the kinds."""
+        messages = self.messages.get(kind, Counter())
+        if kind == UNKNOWN_FAILURE and not messages:
+            messages = sum(self.messages.values(), Counter())
+        return messages
+
     @cached_property
     def measured(self) -> dict[Hashable, float]:
         """Lowest latency in seconds of each configuration."""

@@ -222,6 +222,18 @@ class TuningLog:
         return is_best(self.path) and not self.runs.starts
 
     @property
+    def has_phases(self) -> bool:
+        """Whether every run told its phases: one that was killed did not."""
+        return bool(self.runs.phases) and len(self.runs.starts) <= self.runs.runs_ended
+
+    @property
+    def duration(self) -> float:
+        """Seconds of all runs, as far as they are known."""
+        if self.has_phases:
+            return math.fsum(self.runs.phases.values())
+        return float(self.elapsed[-1]) if len(self.elapsed) else 0.0
+
+    @property
     def solved(self) -> list[Operator]:
         """The operators with a successful trial."""
         return [operator for operator in self.operators if operator.seconds < math.inf]

@@ -5,13 +5,14 @@ time go, what next.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
-from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Array, Task
+from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Array
 from autotvm_opevo.reporting.tuning_log import Operator, TuningLog
 from autotvm_opevo.tuning.result import EXHAUSTED, describe_aligned
 
@@ -30,6 +31,9 @@ _MAX_REACHED = 1.5
 # Of limits that are unknown for a larger part of the latency, nothing is said.
 _MAX_UNKNOWN = 0.05
 
+# The share of its bound that each operator reaches; empty if that is unknown.
+Reached = dict[Operator, float]
+
 
 def verdict(log: TuningLog) -> dict[str, str]:
     """The answers to what one asks after a run, by question; none for a log without trials, or with
@@ -37,13 +41,14 @@ def verdict(log: TuningLog) -> dict[str, str]:
     """
     if not len(log) or log.has_best_only:
         return {}
-    converged = _converged(log)
+    reached = _reached(log)
+    converged = _converged(log, reached)
     return {
         "Converged?": converged,
-        "How good?": _how_good(log),
+        "How good?": _how_good(log, reached),
         "How sure?": _how_sure(log),
         "Where did the time go?": _time(log),
-        "What next?": _next(log, converged.startswith(("Yes", "Probably"))),
+        "What next?": _next(log, reached, converged.startswith(("Yes", "Probably"))),
     }
 
 
@@ -58,47 +63,46 @@ def gain_of_last_half(best: Array) -> float:
     return float(before) / float(best[-1]) - 1
 
 
-def _reached(log: TuningLog) -> dict[Operator, float]:
-    """The share of its bound that each operator reaches; empty if that is unknown.
-
-    What was not measured, such as an operator that only moves data, is taken to be at its limit.
+def _reached(log: TuningLog) -> Reached:
+    """What was not measured, such as an operator that only moves data, is taken to be at its
+    limit.
     """
-    limits = {one: log.runs.limits.get(one.fastest.run_log_key) for one in log.solved}
-    unknown = math.fsum(one.seconds for one, limit in limits.items() if not limit)
-    reached = {one: limit / one.fastest.latency if limit else 1.0 for one, limit in limits.items()}
+    limits = {op: log.runs.limits.get(op.fastest.run_log_key) for op in log.solved}
+    unknown = math.fsum(operator.seconds for operator, limit in limits.items() if not limit)
+    reached = {op: limit / op.fastest.latency if limit else 1.0 for op, limit in limits.items()}
     is_known = unknown <= _MAX_UNKNOWN * log.seconds
     return reached if is_known and max(reached.values(), default=0.0) <= _MAX_REACHED else {}
 
 
-def _left(log: TuningLog) -> float:
-    """The relative speedup up to the limits; infinite if they are unknown."""
-    reached = _reached(log)
-    least = math.fsum(one.seconds * min(share, 1.0) for one, share in reached.items())
-    return log.seconds / least - 1 if reached else math.inf
+def _share_of_bounds(log: TuningLog, reached: Reached) -> float:
+    """What the roofline bounds of all operators together are of their time; 0 if unknown."""
+    bounds = math.fsum(operator.seconds * min(share, 1.0) for operator, share in reached.items())
+    return bounds / log.seconds if reached else 0.0
 
 
-def _converged(log: TuningLog) -> str:
+def _converged(log: TuningLog, reached: Reached) -> str:
     if log.unsolved:
         return f"No: {pluralize(log.unsolved, 'operator')} without a successful trial."
     if log.runs.stop_reason == EXHAUSTED:
         return "Yes: every task ended: its search space is exhausted, or it stopped early."
-    if (left := _left(log)) < CONVERGED:
+    share = _share_of_bounds(log, reached)
+    if share and (left := 1 / share - 1) < CONVERGED:
         return f"Yes: the roofline bounds leave {left:.1%}."
     gain = gain_of_last_half(log.best_so_far)
-    if not math.isfinite(gain):
-        return "Unknown: some operators had their first result late."
     brought = f"the last half of the trials brought {gain:.{1 if gain < 0.1 else 0}%}."
-    if gain >= CONVERGED:
+    if CONVERGED <= gain < math.inf:
         return f"No: {brought}"
     # per operator, weighted by latency if that is less: trials of others say little
     trials = [sum(map(len, operator.tasks)) for operator in log.operators]
     weights = [operator.seconds for operator in log.operators]
     if min(np.mean(trials), np.average(trials, weights=weights)) < MIN_TRIALS:
-        return f"Too early to tell: fewer than {MIN_TRIALS} trials for an operator."
+        return f"Too early to tell: fewer than {MIN_TRIALS} trials per operator."
+    if gain == math.inf:
+        return "Unknown: an operator had its first success in the last half of the trials."
     return f"Probably: {brought}"
 
 
-def _how_good(log: TuningLog) -> str:
+def _how_good(log: TuningLog, reached: Reached) -> str:
     if not log.solved:
         return "Unknown: no trial succeeded."
     text = milliseconds(log.seconds) + " ms"
@@ -110,16 +114,21 @@ def _how_good(log: TuningLog) -> str:
         operator.count * flop.get(operator.fastest.run_log_key, math.nan) for operator in log.solved
     )
     if flops > 0:
-        text += f", {flops / log.seconds / 1e9:.0f} GFLOPS"
-    reached = _reached(log)
+        gflops = flops / log.seconds / 1e9
+        text += f", {gflops:.{0 if gflops >= 10 else 1}f} GFLOPS"
     if not reached:
         why = "tune_network measures it if it is this machine's CPU"
         if log.runs.limits:
             why = "the machine was slower when it was measured, or new operators have come since"
-        slowest = _some([operator.name for operator in log.solved])
-        return f"{text}; how fast this device can be is unknown: {why}. Most of it is {slowest}."
-    text += f", {1 / (1 + _left(log)):.0%} of what the roofline bounds allow"
-    if others := [operator for operator, share in reached.items() if share <= _AT_LIMIT]:
+        text += f"; how fast this device can be is unknown: {why}"
+        if len(log.solved) > _MAX_NAMES:
+            slowest = log.solved[:_MAX_NAMES]
+            share = math.fsum(operator.seconds for operator in slowest) / log.seconds
+            text += f"; {share:.0%} of the time is {_some([op.name for op in slowest])}"
+        return f"{text}."
+    text += f", {_share_of_bounds(log, reached):.0%} of what the roofline bounds allow"
+    others = [operator for operator, share in reached.items() if share <= _AT_LIMIT]
+    if others and len(reached) > 1:
         most = max(others, key=lambda operator: operator.seconds * (1 - reached[operator]))
         text += f"; most is left in {most.name}, at {reached[most]:.0%} of its bound"
     return f"{text}."
@@ -142,10 +151,13 @@ def _how_sure(log: TuningLog) -> str:
         )
     share = math.fsum(operator.seconds for operator in confirmed) / log.seconds
     noise = np.median([confirmation.spread for confirmation in confirmed.values()])
-    text = (
-        f"{len(confirmed)} of {pluralize(len(log.solved), 'operator')}, {share:.0%} of "
-        f"the latency, re-measured within {noise:.1%}"
-    )
+    text = "Every best was re-measured"
+    if len(confirmed) < len(log.solved):
+        text = (
+            f"{len(confirmed)} of {len(log.solved)} operators, {share:.0%} of the latency, "
+            "re-measured"
+        )
+    text += f"; timings differ by {noise:.1%}"
     if tied := [operator.name for operator, timings in confirmed.items() if timings.ties]:
         text += f"; another configuration may be as fast for {_some(tied)}"
     return f"{text}.{of_file}"
@@ -154,36 +166,32 @@ def _how_sure(log: TuningLog) -> str:
 def _some(names: Sequence[str]) -> str:
     """The first names, and the number of others.
 
-    >>> _some(["a", "b", "c", "d"])
-    'a, b and 2 others'
+    >>> _some(["a", "b"]), _some(["a", "b", "c", "d"])
+    ('a and b', 'a, b and 2 others')
     """
     others = len(names) - _MAX_NAMES
-    named = ", ".join(names[:_MAX_NAMES])
-    return f"{named} and {pluralize(others, 'other')}" if others > 0 else named
+    if others <= 0:
+        return " and ".join(names)
+    return f"{', '.join(names[:_MAX_NAMES])} and {pluralize(others, 'other')}"
 
 
 def _time(log: TuningLog) -> str:
     phases = sorted(log.runs.phases.items(), key=lambda item: -item[1])
     parts = [f"{phase} {format_duration(seconds)}" for phase, seconds in phases if seconds >= 0.5]
-    told = parts and len(log.runs.starts) <= log.runs.runs_ended  # killed runs did not
-    if not told and len(log.elapsed) and log.elapsed[-1] > 0:
+    if not log.has_phases and log.duration:
         since = "in all" if log.runs.starts else "since the first result"
-        parts.append(f"{format_duration(float(log.elapsed[-1]))} {since}")
-    failures = _failures(log.tasks.values())
-    share = sum(failures.values()) / len(log)
-    if share > _MANY_FAILURES:
+        parts.append(f"{format_duration(log.duration)} {since}")
+    failures = sum((task.failures for task in log.tasks.values()), Counter())
+    failed = sum(failures.values())
+    if failed > _MANY_FAILURES * len(log):
         kind, most = failures.most_common(1)[0]
-        of_kind = f", {most} with {kind}" if kind != UNKNOWN_FAILURE else ""
-        parts.append(f"{share:.0%} of the trials failed{of_kind}")
+        of_them = f", {most} of them" if most < failed else ""
+        of_kind = f"{of_them} with {kind}" if kind != UNKNOWN_FAILURE else ""
+        parts.append(f"{failed} of {pluralize(len(log), 'trial')} failed{of_kind}")
     return f"{', '.join(parts)}." if parts else "Unknown: the run log of tune_network has it."
 
 
-def _failures(tasks: Iterable[Task]) -> Counter[str]:
-    """Number of failed trials by kind of failure."""
-    return sum((task.failures for task in tasks), Counter())
-
-
-def _next(log: TuningLog, converged: bool) -> str:
+def _next(log: TuningLog, reached: Reached, converged: bool) -> str:
     runs = log.runs
     if failed := [operator for operator in log.operators if operator.seconds == math.inf]:
         return _next_for_failed(failed)
@@ -193,7 +201,6 @@ def _next(log: TuningLog, converged: bool) -> str:
                 "Nothing: the best file has the untuned network, which is faster as a whole. "
                 "Trials time each operator alone, in memory of its own."
             )
-        reached = _reached(log)
         if converged or (reached and min(reached.values()) > _AT_LIMIT):
             if runs.latency and runs.latency[1] >= runs.latency[0]:
                 return (
@@ -201,19 +208,41 @@ def _next(log: TuningLog, converged: bool) -> str:
                     "may not help it."
                 )
             return "Nothing: use the result. Another seed, or a larger search space, may find more."
-    command = f": {runs.command}" if runs.command else "."
     if runs.stop_reason == "time limit":
+        command = f": {runs.command}" if runs.command else "."
         return f"More time: tune again into this log, for as long{command}"
     # The trials that count for what the last run tuned; a log may have other networks.
     own = {key for keys in (runs.networks or [{}])[-1] for key in keys}
     made = sum(len(task) for task in log.tasks.values() if not own or task.run_log_key in own)
     trials = runs.budget if made < runs.budget else 2 * made
+    command = f": {_with_trials(runs.command, trials)}" if runs.command else "."
     return f"More trials: tune again into this log, {trials} in all{command}"
 
 
-def _next_for_failed(failed: Sequence[Operator]) -> str:
+def _with_trials(command: str, trials: int) -> str:
+    """The command of a run, with another number of trials if it is this package's.
+
+    >>> _with_trials("autotvm-opevo tune --network alexnet --trials 100 --log alexnet.json", 200)
+    'autotvm-opevo tune --network alexnet --trials 200 --log alexnet.json'
+    >>> _with_trials("autotvm-opevo tune --network alexnet --log alexnet.json", 2000)
+    'autotvm-opevo tune --network alexnet --log alexnet.json --trials 2000'
+    >>> _with_trials("python tune.py", 200)
+    'python tune.py'
+    """
+    if not re.search(r"autotvm[-_]opevo tune ", command):
+        return command
+    changed, count = re.subn(r"(--trials[ =])\d+", rf"\g<1>{trials}", command)
+    return changed if count else f"{command} --trials {trials}"
+
+
+def _next_for_failed(operators: Sequence[Operator]) -> str:
     """More time for what always timed out; what else failed has to be looked at."""
-    kind, _ = _failures(task for one in failed for task in one.tasks).most_common(1)[0]
+    tasks = [task for operator in operators for task in operator.tasks]
+    (kind, _), *_ = sum((task.failures for task in tasks), Counter()).most_common(1)
+    names = _some([operator.fastest.name for operator in operators])
     most = "" if kind == UNKNOWN_FAILURE else f", most often with {kind}"
-    what = "give each trial more time" if "timeout" in kind else "see why"
-    return f"All trials of {_some([one.fastest.name for one in failed])} failed{most}: {what}."
+    what = sum((task.messages_of(kind) for task in tasks), Counter()).most_common(1)
+    why = what[0][0] if what else "the run log of tune_network would say why"
+    if "timeout" in kind:
+        why = "give each trial more time (--timeout)"
+    return f"All trials of {names} failed{most}: {why.removesuffix('.')}."

@@ -9,7 +9,7 @@ from synthetic_logs import autotvm_line
 
 from autotvm_opevo import report
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.reporting.summary import latency_ratio
+from autotvm_opevo.reporting.summary import latency_ratio, summarize
 
 
 def write(path, latencies):
@@ -57,6 +57,13 @@ def test_the_interval_has_its_confidence(tmp_path):
         )
         inside += found.low <= 1 <= found.high
     assert inside >= 180  # of 95%, by more than three standard deviations
+
+
+def test_logs_of_different_tasks_have_none_in_common(tmp_path):
+    write(tmp_path / "a.json", [1e-3])
+    (tmp_path / "b.json").write_text(autotvm_line(0, "conv2d"))
+    text = summarize(tmp_path / "a.json", tmp_path / "b.json")
+    assert text.startswith("a.json and b.json have no task in common\n")
 
 
 def test_few_configurations_say_nothing_and_failures_do_not_count(tmp_path):

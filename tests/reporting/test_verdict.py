@@ -21,6 +21,7 @@ from autotvm_opevo.tuning.run_log import (
     RunEnded,
     RunLog,
     RunStarted,
+    TrialEnded,
 )
 
 DENSE, CONV2D = (
@@ -57,10 +58,10 @@ def test_an_operator_without_a_successful_trial_comes_first(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=4)
     found = answers(log)
     assert found["Converged?"] == "No: 1 operator without a successful trial."
-    assert (
-        found["What next?"]
-        == "All trials of conv2d 1x64 failed, most often with runtime device: see why."
-    )
+    failed = "All trials of conv2d 1x64 failed, most often with runtime device: "
+    assert found["What next?"] == f"{failed}the run log of tune_network would say why."
+    RunLog(f"{log}.journal").write(TrialEnded(CONV2D, "runtime device", "no such device"))
+    assert answers(log)["What next?"] == f"{failed}no such device."
     assert (
         answers(write(tmp_path / "failed.json", [None] * 20, error_no=4))["How good?"]
         == "Unknown: no trial succeeded."
@@ -95,10 +96,7 @@ def test_how_good_it_is_rests_on_confirmed_timings_where_they_are_longer(tmp_pat
     assert answers(log)["How good?"].startswith("1.000 ms, 80% of what the roofline bounds allow")
     run_log.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
     text = answers(log)["How good?"]
-    assert (
-        text == "1.600 ms, 50% of what the roofline bounds allow; most is left in dense 1x64, at "
-        "50% of its bound."
-    )
+    assert text == "1.600 ms, 50% of what the roofline bounds allow."
 
 
 def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
@@ -112,7 +110,7 @@ def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
     run_log.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
     text = answers(log)["How good?"]
     assert text.startswith(
-        "2.100 ms, 1 GFLOPS, 62% of what the roofline bounds allow; most is left in dense"
+        "2.100 ms, 1.4 GFLOPS, 62% of what the roofline bounds allow; most is left in dense"
     )
     page = page_text(report(log, out=tmp_path / "report.html"))
     # of latency, ms, GFLOPS, GB/s, of bound, at trial
@@ -125,11 +123,13 @@ def test_the_run_log_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path
     run_log.write(
         RunStarted([(2, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6})
     )
-    assert "6.000 ms, 2 GFLOPS; how fast this device can be is unknown" in answers(log)["How good?"]
+    assert (
+        "6.000 ms, 1.7 GFLOPS; how fast this device can be is unknown" in answers(log)["How good?"]
+    )
     run_log.write(MachineMeasured({DENSE: 0.95e-3, CONV2D: 1e-3}))
     text = answers(log)["How good?"]
     most = "most is left in conv2d 1x64, at 25% of its bound"
-    assert text == f"6.000 ms, 2 GFLOPS, 48% of what the roofline bounds allow; {most}."
+    assert text == f"6.000 ms, 1.7 GFLOPS, 48% of what the roofline bounds allow; {most}."
 
 
 def test_limits_that_an_operator_exceeds_by_far_are_not_believed(tmp_path):
@@ -158,7 +158,7 @@ def test_operators_that_only_move_data_hide_the_limit_of_the_others_only_if_they
     )
     run_log.write(MachineMeasured({DENSE: 0.5e-3}))
     assert (
-        "1 GFLOPS, 51% of what the roofline bounds allow; most is left in dense, at 50%"
+        "1.0 GFLOPS, 51% of what the roofline bounds allow; most is left in dense, at 50%"
         in answers(log)["How good?"]
     )
     run_log.write(
@@ -213,7 +213,8 @@ def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_pa
     RunLog(f"{log}.journal").write(BestConfirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], ties=2))
     text = answers(log)["How sure?"]
     tied = "another configuration may be as fast for dense 1x64"
-    assert text == f"1 of 2 operators, 25% of the latency, re-measured within 2.0%; {tied}."
+    expected = "1 of 2 operators, 25% of the latency, re-measured; timings differ by 2.0%"
+    assert text == f"{expected}; {tied}."
     with open(log, "a") as file:
         file.write(autotvm_line(40, latency=0.9e-3) + "\n")
     assert answers(log)["How sure?"].startswith("Every best rests on one trial")
@@ -297,6 +298,7 @@ def test_the_best_of_another_log_have_no_verdict(tmp_path):
     write(tmp_path / "log.json", [2e-3, 1e-3])
     best = write(tmp_path / "log.best.json", [1e-3])
     assert answers(best) == {}
+    assert summarize(best).splitlines()[0] == "log.best.json: 1 trial of 1 task"
     assert "this has only the best trial of each task; the log beside it" in summarize(best)
     folder = meta_schedule_folder(meta_schedule_folder(tmp_path / "work") / "best")
     assert "this has only the best trial of each task; the folder around it" in summarize(folder)
@@ -337,8 +339,7 @@ def test_failures_of_an_unknown_kind_have_no_kind(tmp_path):
     records.write_text(
         "\n".join(meta_schedule_line((64, 1), 0, 1e10 if i else 1e-3) for i in range(8)) + "\n"
     )
-    assert "88% of the trials failed" in summarize(folder)
-    assert "failed, 7 of them with failed" not in summarize(folder)
+    assert "7 of 8 trials failed." in summarize(folder)
 
 
 def test_a_run_that_still_gains_has_not_converged_and_gets_twice_the_trials(tmp_path):
@@ -348,7 +349,7 @@ def test_a_run_that_still_gains_has_not_converged_and_gets_twice_the_trials(tmp_
     assert found["What next?"] == "More trials: tune again into this log, 64 in all."
     command = "autotvm-opevo tune --network alexnet --trials 32 --log log.json"
     RunLog(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", command, 32))
-    assert answers(log)["What next?"].endswith(f"64 in all: {command}")
+    assert answers(log)["What next?"].endswith(f"64 in all: {command.replace('32', '64')}")
 
 
 @pytest.mark.parametrize(
@@ -370,7 +371,8 @@ def test_trials_of_an_operator_that_hardly_matters_do_not_make_a_run_converged(t
 def test_an_operator_that_always_times_out_needs_more_time(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=7)
     text = (
-        "All trials of conv2d 1x64 failed, most often with run timeout: give each trial more time."
+        "All trials of conv2d 1x64 failed, most often with run timeout: "
+        "give each trial more time (--timeout)."
     )
     assert answers(log)["What next?"] == text
 
@@ -419,12 +421,17 @@ def test_at_the_machine_s_limit_tuning_has_converged(tmp_path):
 def test_where_the_time_went_has_the_phases_and_failures_if_they_are_many(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 20, "conv2d", error_no=6)
     RunLog(f"{log}.journal").write(RunEnded({"building": 40.0, "running": 20.0}))
-    expected = "building 40 s, running 20 s, 33% of the trials failed, 20 with build timeout."
+    expected = "building 40 s, running 20 s, 20 of 60 trials failed with build timeout."
     assert answers(log)["Where did the time go?"] == expected
 
 
-def test_the_gain_is_infinite_if_there_was_no_result_before():
+def test_the_gain_is_infinite_if_there_was_no_result_before(tmp_path):
     assert gain_of_last_half(np.array([math.inf] * 7 + [1.0])) == math.inf
+    log = tmp_path / "log.json"
+    lines = [autotvm_line(i, "dense" if i < 100 else "conv2d") for i in range(200)]
+    log.write_text("\n".join(lines))
+    late = "Unknown: an operator had its first success in the last half of the trials."
+    assert answers(log)["Converged?"] == late
 
 
 def test_a_run_that_ended_by_its_time_limit_is_to_have_more_time(tmp_path):
