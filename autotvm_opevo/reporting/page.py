@@ -35,7 +35,20 @@ from autotvm_opevo.reporting.verdict import verdict
 
 # Latencies up to this multiple of the best are near it.
 _NEAR_BEST = 1.05
-# Rows of the table that begins a task: caption, and key in `_row`.
+# Columns of the table of all tasks, and rows of the table that begins a task: caption, and key in
+# `_row`. Without any value, they are left out.
+_COLUMNS = {
+    "runs": "count",
+    "share": "share",
+    "best, ms": "best",
+    "GFLOPS": "gflops",
+    "GB/s": "gbytes",
+    "of bound": "limit",
+    "at trial": "best_trial",
+    "trials": "trials",
+    "failed": "failed",
+    "time": "time",
+}
 _FIGURES = {
     "best, ms": "best",
     "found at trial": "best_trial",
@@ -98,6 +111,11 @@ def render(
     """Render the page as HTML. Every `poll_ms` milliseconds it asks whether the logs have changed,
     which they have not while `fingerprint` is the answer; 0 for a static page.
     """
+    tasks = _tasks(logs)
+    rows = [row for task in tasks for row in task["rows"]]
+    columns = {caption: key for caption, key in _COLUMNS.items() if any(row[key] for row in rows)}
+    if all(row["count"] == 1 for row in rows):
+        columns.pop("runs", None)
     environment = Environment(
         loader=PackageLoader("autotvm_opevo.reporting", "."),
         autoescape=True,
@@ -106,7 +124,7 @@ def render(
         undefined=StrictUndefined,
     )
     return environment.get_template("page.html").render(
-        title=title or " and ".join(log.label for log in logs),
+        title=title or ", ".join(log.label for log in logs),
         version=__version__,
         created=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         poll_ms=poll_ms,
@@ -125,12 +143,8 @@ def render(
         comparisons=list(compare_with_first(logs)),
         plots=[_embed(plot) for plot in overview_plots(logs)],
         has_counts=all(log.has_counts for log in logs),
-        show_counts=any(operator.count > 1 for log in logs for operator in log.operators),
-        has_times=any(len(log.elapsed) for log in logs),
-        has_limits=any(log.runs.limits for log in logs),
-        has_flop=any(log.runs.flop for log in logs),
-        has_sizes=any(log.runs.sizes for log in logs),
-        tasks=_tasks(logs),
+        tasks=tasks,
+        columns=columns,
         figures=_FIGURES,
     )
 
@@ -247,7 +261,7 @@ def _near_best(task: Task, best_of_all: float) -> dict[str, Any]:
         np.isfinite(task.latencies) & (task.latencies <= _NEAR_BEST * best_of_all)
     )
     if not len(near):
-        return {"near_trial": "never", "near_time": ""}
+        return {"near_trial": "never" if best_of_all < math.inf else "", "near_time": ""}
     time = format_duration(float(task.elapsed[near[0]])) if len(task.elapsed) else ""
     return {"near_trial": int(near[0]) + 1, "near_time": time}
 

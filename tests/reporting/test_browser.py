@@ -137,8 +137,8 @@ class TestBrowser:
             [cell.text for cell in row.find_elements("tag name", "td")]
             for row in table.find_elements("tag name", "tr")[1:]
         ]
-        assert rows[0][:5] == ["dense 1x64", "3", "opevo.json", "75%", "1.000"]
-        assert rows[1][:5] == ["", "3", "xgb.json", "75%", "20.000"]
+        assert rows[0][:5] == ["dense 1x64", "opevo.json", "3", "75%", "1.000"]
+        assert rows[1][:5] == ["", "xgb.json", "3", "75%", "20.000"]
         assert [row[3] for row in rows[2:]] == ["25%", "25%", "100%", "<1%"]
 
     def test_the_theme_is_the_browser_s(self, browser, page):

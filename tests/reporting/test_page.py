@@ -177,7 +177,7 @@ def test_no_log_is_near_the_best_if_all_trials_failed(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.json").write_text(autotvm_line(0, error_no=4))
     text = page_text(report(*tmp_path.glob("*.json"), out=tmp_path / "report.html"))
-    assert "within 5% of the best at trial never never" in text
+    assert "within 5% of the best" not in text
 
 
 @text_only
@@ -209,8 +209,8 @@ def test_each_log_uses_the_counts_of_its_own_run_log(tmp_path):
     text = page_text(report(tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html"))
     assert "How good? 16.000 ms" in text
     assert "How good? 32.000 ms" in text
-    assert "dense 1x64 1 a.json 50%" in text
-    assert "3 b.json 75%" in text
+    assert "dense 1x64 a.json 1 50%" in text
+    assert "b.json 3 75%" in text
 
 
 @text_only
@@ -232,9 +232,9 @@ def test_implementations_from_different_run_logs_are_merged(tmp_path, logs):
     text = page_text(
         report(*(tmp_path / f"{name}.json" for name in logs), out=tmp_path / "report.html")
     )
-    assert "2 b.json 4.000 1 1 0%" in text  # slower than the other, in this log only
+    assert "b.json 2 4.000 1 1 0%" in text  # slower than the other, in this log only
     assert text.count("slower implementation") == 2  # in the table, and in the task
-    assert "2 b.json 100% 1.000" in text
+    assert "b.json 2 100% 1.000" in text
 
 
 @text_only
