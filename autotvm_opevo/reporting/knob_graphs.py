@@ -45,13 +45,12 @@ class Knob:
 
     Attributes
     ----------
-    name : str
-    kind : str
+    name, kind : str
         As in `Value`.
-    full : Topology, optional
-        The graph of all values, if it is known.
     latencies : dict of value to list of float
         In seconds, of each trial; infinite for a failure.
+    full : Topology, optional
+        The graph of all values, if it is known.
 
     Examples
     --------
@@ -70,7 +69,7 @@ class Knob:
 
     @property
     def size(self) -> int:
-        """Number of vertices, or an upper bound; 0 if unknown."""
+        """Number of vertices; 0 if unknown."""
         return self.full.size if self.full is not None else 0
 
     @cached_property
@@ -103,19 +102,12 @@ class Knob:
         return Categorical(values)
 
     def best(self, value: Hashable) -> float:
-        """Lowest latency of a value in seconds; infinite if all its trials failed, or it has
-        none.
-        """
+        """Lowest latency of a value in seconds; infinite without a successful trial."""
         return min(self.latencies.get(value, ()), default=math.inf)
 
     def describe(self, value: Hashable) -> str:
-        """Describe the effect of a vertex on the schedule."""
+        """The effect of a vertex on the schedule."""
         return describe_value(self.name, Value(self.kind, value))
-
-    @property
-    def positions(self) -> Array:
-        """Array of shape (vertices, 2): x and y of each vertex, by index, within -1 to 1."""
-        return positions(self.topology)
 
     @property
     def edges(self) -> Iterator[tuple[int, int]]:
@@ -184,36 +176,28 @@ def _vertex(topology: Topology, value: Value) -> Value:
     with tails lack it. AutoTVM's categories are JSON.
     """
     vertex: Any = value.value
-    kind, forms = value.kind, [vertex]
-    if kind == "inner tile":
-        forms.append((topology.extent // math.prod(vertex), *vertex))
-    elif kind == "tile":
-        forms.append(vertex[1:])
+    forms = [(value.kind, vertex)]
+    if value.kind == "inner tile":
+        forms.append(("tile", (topology.extent // math.prod(vertex), *vertex)))
+    elif value.kind == "tile":
+        forms.append(("inner tile", vertex[1:]))
     if not isinstance(vertex, str):
-        forms.append(json.dumps(vertex))
-    form = next((form for form in forms if form in topology), vertex)
-    if kind in ("tile", "inner tile") and form != vertex:
-        kind = "inner tile" if kind == "tile" else "tile"
+        forms.append((value.kind, json.dumps(vertex)))
+    kind, form = next((known for known in forms if known[1] in topology), forms[0])
     return Value(kind, topology[topology.index(form)])
 
 
 def positions(topology: Topology) -> Array:
-    """Lay out the vertices: numbers on a line, tiles by the logarithms of their parts, everything
-    else on a circle.
+    """x and y of each vertex, by index, within -1 to 1: numbers on a line, tiles by the logarithms
+    of their parts, everything else on a circle.
 
     Each part of a tile has a direction, scaled by the part's logarithm: all edges that move the
     same prime between the same parts have the same length. Three parts give the paper's triangle;
     with more, the directions are irregular so that no two vertices coincide. With two parts, each
     prime has a direction instead: the tiles of 12 = 2 x 2 x 3 form a grid of three by two.
-
-    Returns
-    -------
-    array of shape (vertices, 2)
-        x and y of each vertex, by index, within -1 to 1.
     """
     graph = topology.whole
     if isinstance(graph, (Factorization, Tiling)):
-        # Python integers: they may exceed 64 bits
         inner = np.array([[math.log(part) for part in value] for value in topology])
         # the outermost part is the loop's extent divided by the inner ones
         if isinstance(graph, Tiling):
@@ -228,15 +212,12 @@ def positions(topology: Topology) -> Array:
 
 
 def _prime_exponents(numbers: list[int]) -> Array:
-    """Positions of numbers: each prime has a direction in the first quadrant, scaled by the
-    logarithm of its power.
-    """
+    """Each prime has a direction in the first quadrant, scaled by the logarithm of its power."""
     factors = [prime_factors(number) for number in numbers]
     primes = sorted({p for exponents in factors for p in exponents}) or [2]
     angles = np.linspace(0, np.pi / 2, len(primes))
-    powers = np.array(
-        [[exponents.get(p, 0) * math.log(p) for p in primes] for exponents in factors]
-    )
+    logs = [math.log(p) for p in primes]  # of Python integers: they may exceed 64 bits
+    powers = np.array([[exponents.get(p, 0) for p in primes] for exponents in factors]) * logs
     return np.asarray(powers @ np.column_stack([np.cos(angles), np.sin(angles)]))
 
 

@@ -24,7 +24,7 @@ from autotvm_opevo.reporting.figures import (
     truncate,
 )
 from autotvm_opevo.reporting.importance import MIN_PAIR, Importance
-from autotvm_opevo.reporting.knob_graphs import Array, Knob
+from autotvm_opevo.reporting.knob_graphs import Array, Knob, positions
 
 # Width of a graph in inches.
 _GRAPH = 3.4
@@ -37,7 +37,9 @@ _MIN_VERTEX, _MARGIN = 6.0, 0.12
 
 
 def importance_plots(importance: Importance | None) -> list[Plot]:
-    """Which of a task's knobs mattered, if its trials can tell."""
+    """Which of a task's knobs mattered, if its trials can tell: a bar for the share of each, and
+    below for that of each pair that interacts.
+    """
     if importance is None or not importance.is_reliable:
         return []
     pairs = (
@@ -50,7 +52,14 @@ def importance_plots(importance: Importance | None) -> list[Plot]:
         f"{pairs} The model predicts {importance.predicted:.0%} of the variance of trials that it "
         "does not know."
     )
-    return [Plot("importance of each knob", caption, _importance(importance))]
+    shares = dict(sorted(importance.alone.items(), key=lambda item: -item[1]))
+    shares |= {" and ".join(pair): share for pair, share in importance.pairs.items()}
+    with named_bars(list(shares)) as (figure, axes, middle):
+        colors = [SERIES[0]] * len(importance.alone) + [SERIES[1]] * len(importance.pairs)
+        axes.barh(middle, [100 * share for share in shares.values()], 0.9 * BAR, color=colors)
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("% of the variance")
+    return [Plot("importance of each knob", caption, figure)]
 
 
 def knob_plots(knobs: Sequence[Knob]) -> Iterator[Plot]:
@@ -77,68 +86,46 @@ def _knob_caption(knob: Knob) -> str:
     return f"{count}; best: {best}." if len(tried) > 1 else f"{count}."
 
 
-def _importance(importance: Importance) -> Figure:
-    """Draw a bar for the share of each knob, and below for that of each pair that interacts."""
-    alone = dict(sorted(importance.alone.items(), key=lambda item: -item[1]))
-    pairs = importance.pairs
-    names = [*alone, *map(" and ".join, pairs)]
-    with named_bars(names) as (figure, axes, middle):
-        shares = [100 * share for share in [*alone.values(), *pairs.values()]]
-        colors = [SERIES[0]] * len(alone) + [SERIES[1]] * len(pairs)
-        axes.barh(middle, shares, 0.9 * BAR, color=colors)
-        axes.set_xlim(0, 100)
-        axes.set_xlabel("% of the variance")
-    return figure
-
-
 def draw_graph(knob: Knob, best: float) -> Figure:
     """Draw a knob's graph, like the paper's Figure 1, with vertices coloured by their best trial.
 
     Vertices without trials are hollow; those where all trials failed are crosses. The ratio of the
     task's `best` latency, in seconds, to that of a vertex determines its colour, from `FITNESS`.
     """
-    positions, values = knob.positions, list(knob.topology)
-    width, height = np.ptp(positions, axis=0)
-    flat = height == 0.0
-    inches = (
-        0.9 if flat else float(np.clip(_GRAPH * (height + 0.4) / (width + 0.4), 1.2, 0.8 * _GRAPH))
-    )
+    xy, values = positions(knob.topology), list(knob.topology)
+    width, height = np.ptp(xy, axis=0)
+    flat, inches = height == 0.0, 0.9
+    if not flat:
+        inches = float(np.clip(_GRAPH * (height + 0.4) / (width + 0.4), 1.2, 0.8 * _GRAPH))
     with new_figure(_GRAPH, inches) as (figure, axes):
         axes.set_axis_off()
         if not flat:
             axes.set_aspect("equal")
         edges = np.array(list(knob.edges), dtype=int).reshape(-1, 2)
         # one path with gaps is a tenth of the size of many paths
-        gaps = np.full(len(edges), np.nan)
-        path = [
-            np.column_stack([positions[edges[:, 0], k], positions[edges[:, 1], k], gaps]).ravel()
-            for k in (0, 1)
-        ]
-        axes.plot(*path, color=RULE, linewidth=0.7, zorder=1)
+        path = np.insert(xy[edges], 2, np.nan, axis=1).reshape(-1, 2)
+        axes.plot(*path.T, color=RULE, linewidth=0.7, zorder=1)
         fitness = np.array(
             [best / knob.best(value) if value in knob.latencies else math.nan for value in values]
         )
         size = 160 if len(values) <= _MAX_LABELS else float(np.clip(5000 / len(values), 14, 90))
         # 65 of an inch's 72 points leave room for labels.
-        rooms = [
-            (inch - 0.1) / extent
-            for inch, extent in ((_GRAPH, width), (inches, height))
-            if extent > 0
-        ]
-        points = positions * 65 * min(rooms, default=0.0) / (1 + 2 * _MARGIN)
+        rooms = [(room - 0.1) / e for room, e in ((_GRAPH, width), (inches, height)) if e > 0]
+        points = xy * 65 * min(rooms, default=0.0) / (1 + 2 * _MARGIN)
         if len(values) > 1:  # no vertex may hide another
             size = min(size, max(_MIN_VERTEX, float(pdist(points).min()) ** 2))
-        for marker, subset, colors in (
-            ("o", np.isnan(fitness), None),
-            ("X", fitness == 0, RULE),
-            ("o", fitness > 0, [FITNESS[round(10 * ratio)] for ratio in fitness[fitness > 0]]),
+        fills = [FITNESS[round(10 * ratio)] for ratio in fitness[fitness > 0]]
+        for marker, subset, fill, edge in (
+            ("o", np.isnan(fitness), PAPER, QUIET),
+            ("X", fitness == 0, RULE, INK),
+            ("o", fitness > 0, fills, INK),
         ):
             axes.scatter(
-                *positions[subset].T,
+                *xy[subset].T,
                 s=size,
                 marker=marker,
-                color=PAPER if colors is None else colors,
-                edgecolor=INK if colors is not None else QUIET,
+                color=fill,
+                edgecolor=edge,
                 linewidth=0.6,
                 zorder=2,
                 gid="vertices " + " ".join(map(str, np.flatnonzero(subset))),
@@ -149,7 +136,7 @@ def draw_graph(knob: Knob, best: float) -> Figure:
         for i in range(len(values)) if all_fit else [fittest]:
             axes.annotate(
                 labels[i],
-                positions[i],
+                xy[i],
                 xytext=(0, -0.6 * math.sqrt(size) - 3),
                 textcoords="offset points",
                 ha="center",

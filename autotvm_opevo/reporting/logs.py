@@ -28,16 +28,13 @@ from autotvm_opevo.tuning.logs import (
     short_names,
 )
 
-# Which files of a folder may be AutoTVM's logs, what the records in their lines have, and how many
-# lines are looked at.
+# Which files of a folder may be AutoTVM logs, what a record has, and how many lines are looked at.
 _SUFFIXES, _AUTOTVM, _HEAD = (".json", ".log"), (b'{"', b'"input"', b'"config"', b'"result"'), 100
 
 
 def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) -> list[TuningLog]:
-    """Read AutoTVM logs, folders of MetaSchedule databases, or folders of any of them. Labels are
-    file names, or as much of the paths as makes them unique.
-
-    A missing file, and one without a trial, is an empty log unless it `must_exist`.
+    """Read AutoTVM logs, folders of MetaSchedule databases, or folders of any of them. A missing
+    file, and one without a trial, is an empty log unless it `must_exist`.
 
     Raises
     ------
@@ -58,12 +55,13 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
         raise ValueError(
             f"logs must be different files, one of {', '.join(map(str, files))} is given twice"
         )
-    sketches: SketchNumbers = {}
     labels = short_names([file.resolve() if file.name in ("", "..") else file for file in files])
-    logs = [TuningLog(printable(label), index=i) for i, label in enumerate(labels)]
+    logs = [TuningLog(printable(label), files[i], i) for i, label in enumerate(labels)]
+    sketches: SketchNumbers = {}
     triples = with_triples(_lines(files))
-    for file, log in zip(files, logs):
-        _read(log, file, must_exist, sketches, triples)
+    for log in logs:
+        if must_exist or _files(log.path)[0].exists():
+            _read(log, sketches, triples)
     if empty := [str(file) for file, log in zip(files, logs) if must_exist and not len(log)]:
         raise ValueError(
             f"logs must have trials, there is none in {' and '.join(empty)} yet: --watch "
@@ -85,18 +83,11 @@ def fingerprint(paths: Sequence[str | os.PathLike[str]]) -> str:
 
 def input_files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """All files that reading these logs reads, resolved: none may be overwritten by the report."""
-    records = map(_records_file, _expand(paths))
-    return [
-        file.resolve()
-        for record in records
-        for file in (record, _run_log_file(record), record.with_name(WORKLOAD_FILE))
-    ]
+    return [file.resolve() for path in _expand(paths) for file in _files(path)]
 
 
 def _expand(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """Paths, with the logs of a folder in its place, and the folder of a database in that of its
-    files; a folder without a log, or with a database, stays.
-    """
+    """Folders of logs are replaced by these, and the files of a database by its folder."""
     files: list[Path] = []
     for path in map(Path, paths):
         if path.name in (RECORD_FILE, WORKLOAD_FILE):
@@ -126,35 +117,22 @@ def _lines(files: Iterable[Path]) -> Iterator[bytes]:
                 yield from lines
 
 
-def _read(
-    log: TuningLog,
-    path: Path,
-    must_exist: bool,
-    sketches: SketchNumbers,
-    triples: Mapping[str, str],
-) -> None:
+def _read(log: TuningLog, sketches: SketchNumbers, triples: Mapping[str, str]) -> None:
     """Read the records of a log, and its run log."""
-    log.path, file = path, _records_file(path)
-    if not file.exists():
-        if not must_exist:
-            return
-        if path.is_dir():
-            raise ValueError(
-                f"{path} must be an AutoTVM log, the folder of a MetaSchedule database, or a "
-                f"folder of some; it contains no log NAME.json or NAME.log and no {RECORD_FILE}"
-            )
+    path, (file, run_log_file, workload_file) = log.path, _files(log.path)
+    if path.is_dir() and not file.exists():
+        raise ValueError(
+            f"{path} must be an AutoTVM log, the folder of a MetaSchedule database, or a folder of "
+            f"some; it contains no log NAME.json or NAME.log and no {RECORD_FILE}"
+        )
     is_database = file.name == RECORD_FILE
     with open(file, "rb") as lines:
         if is_database or kind_of_file(file) == RECORD_FILE:  # under another name
-            workloads = file.with_name(WORKLOAD_FILE)
-            known = (
-                workloads.read_bytes().splitlines() if is_database and workloads.exists() else []
-            )
-            hashes = workload_hashes(known)
+            hashes = workload_hashes(_lines([workload_file] if is_database else []))
             log.read(lines, lambda record: meta_schedule_trial(record, hashes, sketches))
         else:
             log.read(split_records(lines), lambda record: autotvm_trial(record, triples))
-    log.merge_run_log(run_log.read(_run_log_file(file)))
+    log.merge_run_log(run_log.read(run_log_file))
     # A first line that is still being written is no reason to refuse the file.
     others = log.unrelated + log.malformed
     if not log.tasks and (
@@ -175,21 +153,15 @@ def _make_names_unique(tasks: Sequence[Sequence[Task]]) -> None:
     for same in tasks:
         by_name.setdefault(same[0].name, []).append(same)
     for name, namesakes in by_name.items():
-        targets = {same[0].target for same in namesakes}
+        by_target = 1 < len(namesakes) == len({same[0].target for same in namesakes})
         for number, same in enumerate(namesakes, start=1):
+            suffix = f" for {same[0].target}" if by_target else f" ({number})"
             for task in same:
-                if len(targets) == len(namesakes) > 1:
-                    task.name = f"{name} for {task.target}"
-                else:
-                    task.name = f"{name} ({number})" if number > 1 else name
+                task.name = f"{name}{suffix}" if by_target or number > 1 else name
 
 
-def _records_file(path: Path) -> Path:
-    """The file that grows with each trial."""
-    return path / RECORD_FILE if path.is_dir() else path
-
-
-def _run_log_file(records: Path) -> Path:
-    if records.name == RECORD_FILE:
-        return records.with_name(run_log.FILE_NAME)
-    return records.with_name(f"{records.name}.journal")
+def _files(path: Path) -> tuple[Path, Path, Path]:
+    """The file that grows with each trial, the run log beside it, and a database's workloads."""
+    records = path / RECORD_FILE if path.is_dir() else path
+    run_log_name = f"{records.name}.journal" if records.name != RECORD_FILE else run_log.FILE_NAME
+    return records, records.with_name(run_log_name), records.with_name(WORKLOAD_FILE)

@@ -18,6 +18,8 @@ from autotvm_opevo.tuning.logs import UNMEASURED
 # For each task, the number of each of its sketches, from 0.
 SketchNumbers = dict[str, dict[str, int]]
 
+# Attributes of the instruction that parallelizes loops.
+_PARALLEL = ["meta_schedule.parallel"]
 # Instructions that name blocks, and how what they return is related to the block that they take.
 _GET_BLOCK = ("GetSBlock", "GetBlock")
 _COPIES = {
@@ -55,8 +57,6 @@ def meta_schedule_trial(
     The hashes of the database's workloads identify tasks across databases. The numbers of sketches
     are added to `sketches`, which all logs of a report share: a sketch has the same in each.
 
-    Examples
-    --------
     >>> instructions = [
     ...     ["GetSBlock", [], ["matmul", "main"], ["b0"]],
     ...     ["GetLoops", ["b0"], [], ["l1", "l2", "l3"]],
@@ -91,28 +91,19 @@ def meta_schedule_trial(
 
 
 def _format_target(target: Mapping[str, Any]) -> str:
-    """Format a target as TVM's command-line string.
+    """Format a target as TVM's string.
 
     >>> _format_target({"kind": "llvm", "mcpu": "core-avx2", "keys": ["cpu"], "num-cores": 2})
     'llvm -mcpu=core-avx2 -num-cores=2'
     """
-    options = (
-        f"-{name}={target[name]}" for name in ("arch", "mcpu", "num-cores") if name in target
-    )
-    return " ".join([str(target["kind"]), *options])
+    names = [name for name in ("arch", "mcpu", "num-cores") if name in target]
+    return " ".join([str(target["kind"]), *(f"-{name}={target[name]}" for name in names)])
 
 
 class _Trace:
-    """A trace's decisions as knobs, named after the blocks and loops that they concern.
-
-    Attributes
-    ----------
-    block : str
-        What the workload computes: the block tiled first or, if none is, the first block other than
-        the root.
-    sketch : str
-        The instructions before the postprocessors', without decisions: they identify the sketch.
-    knobs : dict of str to Value
+    """A trace's decisions as `knobs`, named after the blocks and loops that they concern; the
+    `block` that the workload computes, the one tiled first or, if none is, the first other than the
+    root; and the `sketch`, identified by the instructions before the postprocessors'.
     """
 
     def __init__(self, instructions: list[Any], decisions: Mapping[int, Any]) -> None:
@@ -123,12 +114,7 @@ class _Trace:
         # no part of the sketch.
         self.sketch = json.dumps(
             [
-                [
-                    kind,
-                    [] if attributes == ["meta_schedule.parallel"] else inputs,
-                    attributes,
-                    *rest,
-                ]
+                [kind, [] if attributes == _PARALLEL else inputs, attributes, *rest]
                 for kind, inputs, attributes, *rest in instructions
             ]
         )

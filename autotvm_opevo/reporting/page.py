@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -35,6 +34,9 @@ from autotvm_opevo.reporting.verdict import verdict
 
 # Latencies up to this multiple of the best are near it.
 _NEAR_BEST = 1.05
+# Number of best configurations that are shown.
+_TOP = 5
+_NO_MESSAGE = "unknown: the run log that tune_network writes would have it"
 # Columns of the table of all tasks, and rows of the table that begins a task: caption, and key in
 # `_row`. Without any value, they are left out.
 _COLUMNS = {
@@ -62,11 +64,7 @@ _FIGURES = {
 }
 
 
-def report(
-    *logs: str | os.PathLike[str],
-    out: str | os.PathLike[str],
-    title: str = "",
-) -> Path:
+def report(*logs: str | os.PathLike[str], out: str | os.PathLike[str], title: str = "") -> Path:
     """Write a report of tuning runs: one self-contained HTML file, for screen and print.
 
     Parameters
@@ -198,13 +196,14 @@ def _task(
 
 def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
     """What the page shows of a task in one log."""
-    operator, runs = log.operator_of(task), log.runs
+    operator = next(operator for operator in log.operators if task in operator.tasks)
+    runs, spent = log.runs, float(task.elapsed[-1]) if len(task.elapsed) else 0.0
     solved, is_fastest = task.best < math.inf, task.latency <= operator.fastest.latency
     flop, size, limit = (
         known.get(task.run_log_key, 0.0) for known in (runs.flop, runs.sizes, runs.limits)
     )
     memory = " (memory)" if task.run_log_key in runs.memory_bound else ""
-    spent = float(task.elapsed[-1]) if len(task.elapsed) else 0.0
+    successes = [(i, trial) for i, trial in enumerate(task.trials, 1) if not trial.failure]
     return {
         "label": log.label,
         "color": _color(log),
@@ -214,7 +213,7 @@ def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
         "gflops": f"{flop / task.latency / 1e9:.1f}" if flop and solved else "",
         "gbytes": f"{size / task.latency / 1e9:.1f}" if size and solved else "",
         "limit": f"{min(1.0, limit / task.latency):.0%}{memory}" if limit and solved else "",
-        "best_trial": task.best_trial,
+        "best_trial": int(task.latencies.argmin()) + 1 if solved else "",
         "trials": len(task),
         "failed": f"{sum(task.failures.values()) / len(task):.0%}",
         "time": _percent(spent / log.elapsed[-1]) if spent else "",
@@ -223,12 +222,12 @@ def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
         "repeated": len(task) - len(task.measured),
         "spent": format_duration(spent) if spent else "",
         "failures": [
-            (kind, count, _most_common(task.messages_of(kind)))
+            (kind, count, task.message_of(kind) or _NO_MESSAGE)
             for kind, count in task.failures.most_common()
         ],
         "top": [
             (milliseconds(trial.latency), number, format_schedule(trial.knobs))
-            for number, trial in task.top
+            for number, trial in sorted(successes, key=lambda known: known[1].latency)[:_TOP]
         ],
     }
 
@@ -262,14 +261,8 @@ def _near_best(task: Task, best_of_all: float) -> dict[str, Any]:
     )
     if not len(near):
         return {"near_trial": "never" if best_of_all < math.inf else "", "near_time": ""}
-    time = format_duration(float(task.elapsed[near[0]])) if len(task.elapsed) else ""
-    return {"near_trial": int(near[0]) + 1, "near_time": time}
-
-
-def _most_common(messages: Counter[str]) -> str:
-    if not messages:
-        return "unknown: the run log that tune_network writes would have it"
-    return messages.most_common(1)[0][0]
+    time = format_duration(task.elapsed[near[0]]) if len(task.elapsed) else ""
+    return {"near_trial": near[0] + 1, "near_time": time}
 
 
 def _importance_unknown(shares: Importance | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ _MAX_TRIALS_ALL_SHOWN = 48
 _MAX_STRETCH = 4.0
 # So few batches of trials make no curve over time.
 _MIN_BATCHES = 2
+# Units of the time, and up to how many seconds each is used.
+_TIME_UNITS = ((1.0, "seconds", 180), (60.0, "minutes", 10_800), (3600.0, "hours", math.inf))
 
 # Of a log: seconds or numbers of trials, and latencies in seconds.
 Curve = tuple[TuningLog, Array, Array]
@@ -42,16 +44,21 @@ def overview_plots(logs: Sequence[TuningLog]) -> list[Plot]:
     rows = list(_match_operators(logs))
     if len(rows) < 2:
         return []
-    caption = "Total latency of all operators with their best configurations so far"
-    if any(None in row for row in rows):
-        caption += ". The logs do not have the same operators"
-    totals = [(log, total, np.isfinite(total)) for log in logs if len(total := log.best_so_far)]
-    totals = [(log, total, known) for log, total, known in totals if known.sum() > 1]
-    trials = [(log, np.flatnonzero(known) + 1.0, total[known]) for log, total, known in totals]
-    timed = [(log, log.elapsed[known], y[known]) for log, y, known in totals if len(log.elapsed)]
+    trials: list[Curve] = []
+    timed: list[Curve] = []
+    for log in logs:
+        total = log.best_so_far
+        known = np.flatnonzero(np.isfinite(total))
+        if len(known) > 1:
+            trials.append((log, known + 1.0, total[known]))
+            if len(log.elapsed):
+                timed.append((log, log.elapsed[known], total[known]))
     plots = []
     if trials:
-        plots.append(Plot("total latency over trials", f"{caption}.", draw_best_so_far(trials)))
+        caption = "Total latency of all operators with their best configurations so far."
+        if any(None in row for row in rows):
+            caption += " The logs do not have the same operators."
+        plots.append(Plot("total latency over trials", caption, draw_best_so_far(trials)))
     if timed:
         caption = (
             "The same over tuning time, without pauses; without a run log it begins with the first "
@@ -71,9 +78,9 @@ def _match_operators(logs: Sequence[TuningLog]) -> Iterator[list[Operator | None
             keys, row = {task.key for task in operator.tasks}, [None] * i + [operator]
             for others in left[i + 1 :]:
                 same = (o for o in others if not keys.isdisjoint(task.key for task in o.tasks))
-                row.append(found := next(same, None))
-                if found:
-                    others.remove(found)
+                row.append(match := next(same, None))
+                if match:
+                    others.remove(match)
             yield row
 
 
@@ -84,33 +91,32 @@ def _operator_latencies(
     each log.
     """
 
+    def ms(operator: Operator | None, first: bool = False) -> float:
+        if operator is None or operator.seconds == math.inf:
+            return 0.0
+        return 1e3 * (operator.first_seconds if first else operator.seconds)
+
     def slowest(row: Sequence[Operator | None]) -> float:
-        return max((one.seconds for one in row if one and one.seconds < math.inf), default=0.0)
+        return max(map(ms, row))
 
-    def bars(seconds: Callable[[Operator], float], index: int) -> list[float]:
-        return [
-            time * 1e3 if (one := row[index]) and (time := seconds(one)) < math.inf else 0.0
-            for row in shown
-        ]
-
-    solved = sorted((row for row in rows if slowest(row)), key=slowest, reverse=True)
+    solved = sorted(filter(slowest, rows), key=slowest, reverse=True)
     if not solved:
         return
     shown = solved[:_MAX_BARS]
     series = [
-        (SERIES[log.index % len(SERIES)], bars(lambda one: one.seconds, log.index)) for log in logs
+        (SERIES[log.index % len(SERIES)], [ms(row[log.index]) for row in shown]) for log in logs
     ]
     trials = "best trial in each log"
     if len(logs) == 1:
-        series = [(RULE, bars(lambda one: one.first_seconds, 0)), *series]
+        series = [(RULE, [ms(row[0], first=True) for row in shown]), *series]
         trials = "first successful trial (grey) and best trial"
     subset = f"; the {len(shown)} slowest of {len(solved)}" if len(solved) > len(shown) else ""
     caption = f"Latency of each operator in the network: {trials}{subset}."
-    operators = [[one for one in row if one] for row in shown]
-    names = [
-        same[0].name if len({one.count for one in same}) == 1 else same[0].fastest.name
-        for same in operators
-    ]
+    names = []
+    for row in shown:
+        operators = [operator for operator in row if operator]
+        same_count = len({operator.count for operator in operators}) == 1
+        names.append(operators[0].name if same_count else operators[0].fastest.name)
     yield Plot("latency of each operator", caption, draw_bars(names, series))
 
 
@@ -118,30 +124,29 @@ def progress_plots(key: str, logs: Sequence[TuningLog]) -> list[Plot]:
     """Plots of the best latency so far of a task, given its key and the logs that have it. If there
     is one curve, dots are its trials.
     """
-    solved = [
-        (log, task) for log in logs if len(task := log.tasks[key]) > 1 and task.best < math.inf
-    ]
-    timed = [(log, task) for log, task in solved if len(np.unique(task.elapsed)) > _MIN_BATCHES]
+    trials: list[Curve] = []
+    timed: list[Curve] = []
+    for log in logs:
+        task = log.tasks[key]
+        if len(task) > 1 and task.best < math.inf:
+            trials.append((log, np.arange(1.0, len(task) + 1), task.latencies))
+            if len(np.unique(task.elapsed)) > _MIN_BATCHES:
+                timed.append((log, task.elapsed, task.latencies))
     plots = []
-    if solved:
-        figure = draw_best_so_far(
-            [(log, np.arange(1.0, len(task) + 1), task.latencies) for log, task in solved],
-            dots=len(solved) == 1,
-        )
+    if trials:
         caption = "Best latency so far over trials."
-        if len(solved) == 1:
-            latencies = solved[0][1].latencies
-            highest = figure.axes[0].get_ylim()[1]
-            beyond = int((latencies[np.isfinite(latencies)] * 1e3 > highest).sum())
-            off = f"; {pluralize(beyond, 'slower one')} off the chart" if beyond else ""
+        figure = draw_best_so_far(trials, dots=len(trials) == 1)
+        if len(trials) == 1:
+            ((_, _, latencies),) = trials
+            beyond = (latencies * 1e3 > figure.axes[0].get_ylim()[1]) & np.isfinite(latencies)
+            off = f"; {pluralize(beyond.sum(), 'slower one')} off the chart" if beyond.any() else ""
             caption += f" Each dot is a trial{off}."
         plots.append(Plot("best so far over trials", caption, figure))
     if timed:
-        figure = draw_best_so_far(
-            [(log, task.elapsed, task.latencies) for log, task in timed], True, len(timed) == 1
-        )
         caption = "The same over the time spent on this task."
-        plots.append(Plot("best so far over time", caption, figure))
+        plots.append(
+            Plot("best so far over time", caption, draw_best_so_far(timed, True, len(timed) == 1))
+        )
     return plots
 
 
@@ -153,25 +158,20 @@ def draw_best_so_far(
     """
     scale, unit = 1.0, "trials"
     if over_time:
-        scale, unit = _time_unit(max(float(x[-1]) for _, x, _ in curves))
+        longest = max(float(x[-1]) for _, x, _ in curves)
+        scale, unit = next((scale, unit) for scale, unit, end in _TIME_UNITS if longest < end)
     with new_figure() as (figure, axes):
         for log, x, latencies in curves:
             color = SERIES[log.index % len(SERIES)]
             if dots:
                 some = np.unique(np.linspace(0, len(x) - 1, _MAX_DOTS).astype(int))
-                dot: dict[str, Any] = {"gid": "trials", "alpha": 0.5, "markersize": 4.5}
-                axes.plot(x[some] / scale, latencies[some] * 1e3, ".", color=color, **dot)
+                dot: Any = {"gid": "trials", "alpha": 0.5, "markersize": 4.5, "color": color}
+                axes.plot(x[some] / scale, latencies[some] * 1e3, ".", **dot)
             best = np.minimum.accumulate(latencies)
             falls = np.flatnonzero(best < np.append(math.inf, best[:-1]))
             corners = np.unique([*falls, len(best) - 1])
-            axes.plot(
-                x[corners] / scale,
-                best[corners] * 1e3,
-                drawstyle="steps-post",
-                linewidth=1.6,
-                gid="best",
-                color=color,
-            )
+            line: Any = {"drawstyle": "steps-post", "linewidth": 1.6, "gid": "best", "color": color}
+            axes.plot(x[corners] / scale, best[corners] * 1e3, **line)
         _format_axes(axes, [latencies for *_, latencies in curves], unit)
     return figure
 
@@ -203,13 +203,6 @@ def _format_axes(axes: Any, latencies: Sequence[Array], unit: str) -> None:
     axes.set_xlim(left=0)
 
 
-def _time_unit(seconds: float) -> tuple[float, str]:
-    """The unit for a duration: its length in seconds, and its name."""
-    if seconds < 180:
-        return 1.0, "seconds"
-    return (60.0, "minutes") if seconds < 10_800 else (3600.0, "hours")
-
-
 def draw_bars(names: Sequence[str], series: Sequence[tuple[str, Sequence[float]]]) -> Figure:
     """Draw bars of operators' latencies: for each kind of bar its colour, and the latency of each
     operator in milliseconds, 0 where there is none.
@@ -225,11 +218,7 @@ def draw_bars(names: Sequence[str], series: Sequence[tuple[str, Sequence[float]]
             axes.barh(ys, own, 0.9 * BAR, color=color)
             for y, value in zip(ys, own):
                 if value > limit > 0:
-                    place: dict[str, Any] = {
-                        "ha": "right",
-                        "va": "center_baseline",
-                        "fontsize": 6.5,
-                    }
+                    place: Any = {"ha": "right", "va": "center_baseline", "fontsize": 6.5}
                     axes.text(0.995 * limit, y, f"{value:.3g} →", **place)
         if values.max() > limit > 0:
             axes.set_xlim(0, limit)

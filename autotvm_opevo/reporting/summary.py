@@ -55,7 +55,7 @@ def summarize(*logs: str | os.PathLike[str]) -> str:
     ...     log = Path(folder) / "log.json"
     ...     _ = log.write_text(json.dumps(line))
     ...     print(summarize(log).splitlines()[1])
-    Converged? Too early to tell: fewer than 64 trials for an operator.
+    Converged? Too early to tell: fewer than 64 trials per operator.
     """
     opened = open_logs(logs)
     lines = [line for line, _ in compare_with_first(opened)]
@@ -120,18 +120,16 @@ def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
     """How comparable each log is with the first, and whether that is bad news."""
     for log in logs[1:]:
         both, ratio = f"{logs[0].label} and {log.label}", latency_ratio(log, logs[0])
-        basis = f"{pluralize(ratio.shared, 'configuration')} that both have"
+        shared = pluralize(ratio.shared, "configuration")
         took = (
             f"the same took {ratio.median:.2f} times as long for the second ({ratio.low:.2f} to "
-            f"{ratio.high:.2f}), by {basis}"
+            f"{ratio.high:.2f}), by {shared} that both have"
         )
         if not log.tasks.keys() & logs[0].tasks.keys():
             yield f"{both} have no task in common", False
         elif ratio.shared < _MIN_SHARED:
-            yield (
-                f"{both}: {basis}, too few to tell whether the machine was as fast for both",
-                False,
-            )
+            few = "too few to tell whether the machine was as fast for both"
+            yield f"{both} have {shared} in common, {few}", False
         elif ratio.is_near_1:
             yield f"{both} can be compared: {took}", False
         else:
@@ -139,9 +137,8 @@ def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
 
 
 class LatencyRatio(NamedTuple):
-    """How many times as long the same took while one log was written as while another was: the
-    median with its confidence interval, NaN if unknown, and the number of configurations by which
-    it is known.
+    """How many times as long the same took in one log as in another: the median with its confidence
+    interval, NaN if unknown, and the number of configurations that both have.
     """
 
     median: float
@@ -156,9 +153,8 @@ class LatencyRatio(NamedTuple):
 
 
 def latency_ratio(log: TuningLog, other: TuningLog) -> LatencyRatio:
-    """Compare how long the configurations that both logs have took in each.
-
-    The interval is that between order statistics, which holds for any distribution.
+    """Compare how long the configurations that both logs have took in each. The interval is that
+    between order statistics, which holds for any distribution.
     """
     ratios = sorted(
         latency / same

@@ -16,8 +16,6 @@ Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 # The kind of MetaSchedule's failures, which only a run log knows.
 UNKNOWN_FAILURE = "failed"
-# Number of best configurations that the page shows.
-_TOP = 5
 
 
 class Value(NamedTuple):
@@ -26,9 +24,8 @@ class Value(NamedTuple):
     Attributes
     ----------
     kind : {"tile", "inner tile", "order", "number", "annotation", "choice"}
-        The type of the knob: a factorization, a factorization without its outermost part (which
-        AutoTVM's log omits), a permutation, a number, one annotation per loop, or one of several
-        options.
+        An inner tile lacks the outermost part, which AutoTVM's log omits; an annotation has one
+        string per loop.
     value : hashable
         The vertex; of an inner tile the known parts.
     domain : hashable
@@ -54,9 +51,7 @@ class Trial(NamedTuple):
 
 
 class TaskId(NamedTuple):
-    """What a record says of its task: a key that is the same in all logs, the name for display, the
-    target, and its key in run logs.
-    """
+    """What a record says of its task: its key in all logs, name, target, and key in run logs."""
 
     key: str
     name: str
@@ -65,19 +60,16 @@ class TaskId(NamedTuple):
 
 
 class Task:
-    """The trials of one task in one log.
+    """The trials of one task in one log, in order of time if that is known.
 
     Attributes
     ----------
     key, name, target, run_log_key : str
         As in `TaskId`.
-    trials : list of Trial
-        In order of time, if that is known.
     messages : dict of str to Counter
         Error messages by kind of failure, as far as a run log has them.
     elapsed : array of float
-        Seconds spent on this task until the end of each trial; empty if some timestamps are
-        unknown.
+        Seconds spent on this task until the end of each trial; empty if some are unknown.
     last_confirmation : Confirmation, optional
         The last timings of its best trial at the end of a run.
     """
@@ -121,28 +113,17 @@ class Task:
         last = self.last_confirmation
         return last if last and self.latency == last.latency else None
 
-    @property
-    def best_trial(self) -> int:
-        """Number of the best trial, counted from 1; 0 if all trials failed."""
-        return int(self.latencies.argmin()) + 1 if self.best < math.inf else 0
-
-    @property
-    def top(self) -> list[tuple[int, Trial]]:
-        """The best trials with their numbers, best first."""
-        successes = [(i, trial) for i, trial in enumerate(self.trials, 1) if not trial.failure]
-        return sorted(successes, key=lambda numbered: numbered[1].latency)[:_TOP]
-
     @cached_property
     def failures(self) -> Counter[str]:
         """Number of failed trials by kind of failure."""
         return Counter(trial.failure for trial in self.trials if trial.failure)
 
-    def messages_of(self, kind: str) -> Counter[str]:
-        """Error messages of a kind of failure; all of them if the log does not know the kinds."""
+    def message_of(self, kind: str) -> str:
+        """The most common error message of a kind of failure; empty if a run log has none."""
         messages = self.messages.get(kind, Counter())
         if kind == UNKNOWN_FAILURE and not messages:
             messages = sum(self.messages.values(), Counter())
-        return messages
+        return messages.most_common(1)[0][0] if messages else ""
 
     @cached_property
     def measured(self) -> dict[Hashable, float]:

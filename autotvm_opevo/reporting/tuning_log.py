@@ -27,15 +27,9 @@ _SHORTEST_PAUSE = 60.0
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """One operator of a log's network. Times are in seconds for all its runs, and infinite if all
-    trials failed.
-
-    Attributes
-    ----------
-    count : int
-        How often the network runs it.
-    tasks : list of Task
-        Those that compute it, fastest first: TVM may have several templates for an operator.
+    """One operator of a log's network: how often the network runs it, and the tasks that compute
+    it, fastest first, since TVM may have several templates for it. Times are in seconds for all its
+    runs, and infinite if all trials failed.
     """
 
     count: int
@@ -59,8 +53,8 @@ class Operator:
     @property
     def first_seconds(self) -> float:
         """Time with the first successful configuration of the fastest task."""
-        trials = self.fastest.trials
-        return self.count * next((one.latency for one in trials if not one.failure), math.inf)
+        successes = (trial.latency for trial in self.fastest.trials if not trial.failure)
+        return self.count * next(successes, math.inf)
 
 
 class TuningLog:
@@ -68,29 +62,25 @@ class TuningLog:
 
     Attributes
     ----------
-    label : str
-        The log's name in the report.
-    path : Path
-        The log file, or the folder of a database.
-    index : int
-        Its position among the logs of the report.
+    label, path, index
+        Its name in the report, the file or the folder of a database, and its position among the
+        logs of the report.
     tasks : dict of str to Task
         By key, in order of their first trials.
     malformed, unrelated : int
-        Number of lines that are not JSON, and of those that are but hold no trial. Blank lines and
-        comments are not counted.
+        Number of lines that are not JSON, and of those that are but hold no trial.
     runs : Runs
         The runs that wrote the log, according to its run log.
     operators : list of Operator
-        By time, highest first; those without a successful trial are last. A task in no run log is
-        an operator by itself.
+        Slowest first; those without a successful trial are last. A task in no run log is one by
+        itself.
     has_counts : bool
         Whether a run log has the number of runs of every task.
     elapsed : array of float
         Seconds of tuning, without pauses, until the end of each trial; empty if some timestamps are
         unknown.
     pauses : list of float
-        Duration in seconds of each pause between runs.
+        Seconds of each pause between runs.
     """
 
     def __init__(self, label: str, path: Path = Path(), index: int = 0) -> None:
@@ -114,20 +104,18 @@ class TuningLog:
                 self.malformed += 1
                 continue
             try:
-                self.add(*parse_trial(value))
+                task_id, trial = parse_trial(value)
+                knobs = {name: self._values.setdefault(v, v) for name, v in trial.knobs.items()}
             except _NO_TRIAL:
                 self.unrelated += 1
-
-    def add(self, task_id: TaskId, trial: Trial) -> None:
-        """Add a trial; if one of its values is not hashable, raise before anything is changed."""
-        knobs = {name: self._values.setdefault(value, value) for name, value in trial.knobs.items()}
-        if task_id.key not in self.tasks:
-            self.tasks[task_id.key] = Task(task_id)
-        task = self.tasks[task_id.key]
-        # of the last one, which the run with the run log may have added
-        task.run_log_key = task_id.run_log_key
-        task.trials.append(trial._replace(knobs=knobs))
-        self._order.append(task)
+                continue
+            if task_id.key not in self.tasks:
+                self.tasks[task_id.key] = Task(task_id)
+            task = self.tasks[task_id.key]
+            # of the last one, which the run with the run log may have added
+            task.run_log_key = task_id.run_log_key
+            task.trials.append(trial._replace(knobs=knobs))
+            self._order.append(task)
 
     def merge_run_log(self, events: Iterable[Event]) -> None:
         """Add what a run log knows of the trials, and compute the time spent on them. Call once,
@@ -158,13 +146,13 @@ class TuningLog:
         A trial takes the time since the previous one, of whichever task, or since its run started,
         or began to measure: what it takes to start is tuning, but no task's.
         """
-        trials = [trial for _, trial in self._trials()]
-        if not trials or not all(math.isfinite(trial.time) for trial in trials):
+        ends = [(trial.time, 2, task) for task, trial in self._trials()]
+        if not ends or not all(math.isfinite(time) for time, *_ in ends):
             return
         moments: list[tuple[float, int, Task | None]] = [
             *((time, 0, None) for time in self.runs.starts),
             *((time, 1, None) for time in self.runs.measuring_since),
-            *((trial.time, 2, task) for task, trial in self._trials()),
+            *ends,
         ]
         for task in self.tasks.values():
             task.trials.sort(key=lambda trial: trial.time)
@@ -207,14 +195,10 @@ class TuningLog:
             ]
         self.has_counts = not left
         operators += [Operator(1, [task]) for task in left.values()]
-        self.operators = sorted(operators, key=lambda one: (one.seconds == math.inf, -one.seconds))
+        self.operators = sorted(operators, key=lambda op: (op.seconds == math.inf, -op.seconds))
 
     def __len__(self) -> int:
         return len(self._order)
-
-    def operator_of(self, task: Task) -> Operator:
-        """The operator that a task computes."""
-        return next(operator for operator in self.operators if task in operator.tasks)
 
     @property
     def has_best_only(self) -> bool:
@@ -256,7 +240,7 @@ class TuningLog:
     @property
     def best_so_far(self) -> Array:
         """Total time of all operators after each trial in seconds, infinite until every operator
-        has a successful one. Empty if one never has.
+        has a successful one; empty if one never has.
         """
         if self.unsolved:
             return np.empty(0)

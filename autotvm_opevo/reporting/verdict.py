@@ -12,13 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
-from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Array
+from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE
 from autotvm_opevo.reporting.tuning_log import Operator, TuningLog
 from autotvm_opevo.tuning.result import EXHAUSTED, describe_aligned
 
 # Tuning has converged if the last half of the trials brought less, with at least so many trials for
 # each operator; before that, curves of recorded runs often fell again.
-CONVERGED, MIN_TRIALS = 0.01, 64
+_CONVERGED, MIN_TRIALS = 0.01, 64
 # Failures that are a larger part of the trials deserve a remark.
 _MANY_FAILURES = 0.25
 # Number of operators that are named.
@@ -52,17 +52,6 @@ def verdict(log: TuningLog) -> dict[str, str]:
     }
 
 
-def gain_of_last_half(best: Array) -> float:
-    """Relative speedup in the last half of the trials; infinite if there was no result before it,
-    NaN if there is none.
-
-    >>> gain_of_last_half(np.array([3.0, 2.0, 1.5, 1.0]))
-    1.0
-    """
-    before = best[max(0, round(len(best) / 2) - 1)]
-    return float(before) / float(best[-1]) - 1
-
-
 def _reached(log: TuningLog) -> Reached:
     """What was not measured, such as an operator that only moves data, is taken to be at its
     limit.
@@ -86,11 +75,12 @@ def _converged(log: TuningLog, reached: Reached) -> str:
     if log.runs.stop_reason == EXHAUSTED:
         return "Yes: every task ended: its search space is exhausted, or it stopped early."
     share = _share_of_bounds(log, reached)
-    if share and (left := 1 / share - 1) < CONVERGED:
+    if share and (left := 1 / share - 1) < _CONVERGED:
         return f"Yes: the roofline bounds leave {left:.1%}."
-    gain = gain_of_last_half(log.best_so_far)
+    best = log.best_so_far
+    gain = best[max(0, round(len(best) / 2) - 1)] / best[-1] - 1  # infinite without a result before
     brought = f"the last half of the trials brought {gain:.{1 if gain < 0.1 else 0}%}."
-    if CONVERGED <= gain < math.inf:
+    if _CONVERGED <= gain < math.inf:
         return f"No: {brought}"
     # per operator, weighted by latency if that is less: trials of others say little
     trials = [sum(map(len, operator.tasks)) for operator in log.operators]
@@ -115,7 +105,7 @@ def _how_good(log: TuningLog, reached: Reached) -> str:
     )
     if flops > 0:
         gflops = flops / log.seconds / 1e9
-        text += f", {gflops:.{0 if gflops >= 10 else 1}f} GFLOPS"
+        text += f", {f'{gflops:.0f}' if gflops >= 10 else f'{gflops:.2g}'} GFLOPS"
     if not reached:
         why = "tune_network measures it if it is this machine's CPU"
         if log.runs.limits:
@@ -241,8 +231,9 @@ def _next_for_failed(operators: Sequence[Operator]) -> str:
     (kind, _), *_ = sum((task.failures for task in tasks), Counter()).most_common(1)
     names = _some([operator.fastest.name for operator in operators])
     most = "" if kind == UNKNOWN_FAILURE else f", most often with {kind}"
-    what = sum((task.messages_of(kind) for task in tasks), Counter()).most_common(1)
-    why = what[0][0] if what else "the run log of tune_network would say why"
     if "timeout" in kind:
         why = "give each trial more time (--timeout)"
+    else:
+        messages = filter(None, (task.message_of(kind) for task in tasks))
+        why = next(messages, "the run log of tune_network would say why")
     return f"All trials of {names} failed{most}: {why.removesuffix('.')}."
