@@ -94,7 +94,7 @@ def autotvm_trial(record: Any, triples: Mapping[str, str]) -> tuple[TaskId, Tria
     latency = sum(map(float, costs)) / len(costs) if error_no == 0 else math.inf
     failure = _FAILURES[error_no]
     if error_no == 0 and not 0 < latency < math.inf:  # no valid measurement
-        latency, failure = math.inf, "unknown"
+        latency, failure = math.inf, _FAILURES[-1]
     task = TaskId(
         task_key(target, template, arguments),
         printable(task_name(template, arguments)),

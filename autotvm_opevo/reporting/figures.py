@@ -58,6 +58,8 @@ _MAX_NAME = 60
 # More tick labels overlap on a phone.
 MAX_TICKS = 6
 _SVG, _METADATA = "http://www.w3.org/2000/svg", ("Date", "Creator", "Format", "Type")
+for prefix, namespace in (("", _SVG), ("xlink", "http://www.w3.org/1999/xlink")):
+    ElementTree.register_namespace(prefix, namespace)
 _VARIABLES = {
     **{INK: "--ink", QUIET: "--quiet", RULE: "--rule", PAPER: "--paper"},
     **{color: f"--series-{i}" for i, color in enumerate(SERIES)},
@@ -94,15 +96,9 @@ def named_bars(names: Sequence[str], bars: int = 1) -> Iterator[tuple[Figure, An
     height = _NAME + bars * BAR + _GAP
     below = height * np.arange(len(names)) + _NAME
     with new_figure(height=0.65 + len(names) * height) as (figure, axes):
+        above: Any = {"textcoords": "offset points", "va": "bottom", "fontsize": 8}
         for y, name in zip(below, names):
-            axes.annotate(
-                truncate(name, _MAX_NAME),
-                (0, y),
-                (1, 1.5),
-                textcoords="offset points",
-                va="bottom",
-                fontsize=8,
-            )
+            axes.annotate(truncate(name, _MAX_NAME), (0, y), (1, 1.5), **above)
         axes.set_yticks([])
         axes.set_ylim(len(names) * height, 0)
         axes.grid(axis="y", visible=False)
@@ -120,17 +116,14 @@ def svg(figure: Figure, title: str, tooltips: Sequence[str] = ()) -> str:
     text = io.StringIO()
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": title}):
         figure.savefig(text, format="svg", metadata=dict.fromkeys(_METADATA))
-    for namespace, address in (("", _SVG), ("xlink", "http://www.w3.org/1999/xlink")):
-        ElementTree.register_namespace(namespace, address)
     root = ElementTree.fromstring(text.getvalue())
     for name in ("width", "height"):
         root.attrib.pop(name, None)
     root.set("role", "img")
     for metadata in root.findall(f"{{{_SVG}}}metadata"):
         root.remove(metadata)
-    caption = ElementTree.Element(f"{{{_SVG}}}title")
-    caption.text = title
-    root.insert(0, caption)
+    root.insert(0, ElementTree.Element(f"{{{_SVG}}}title"))
+    root[0].text = title
     for group in root.iter(f"{{{_SVG}}}g"):
         name = group.attrib.pop("id", "")  # ids must be unique on a page
         kind, *numbers = name.split() or [""]

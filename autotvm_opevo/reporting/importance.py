@@ -74,11 +74,8 @@ class Importance:
 
 
 def importance(tasks: Sequence[Task], knobs: Sequence[Knob]) -> Importance | None:
-    """Decompose the variance of a task's successful trials in all logs; None if there are too few,
-    or less than two knobs vary.
-
-    Of trials that set different knobs, those of different sketches, only such count as set the
-    knobs that the best one does.
+    """Decompose the variance of a task's successful trials in all logs that set the knobs that the
+    best one sets, as those of one sketch do; None if they are too few, or less than two knobs vary.
     """
     successes = [trial for task in tasks for trial in task.trials if not trial.failure]
     if not successes:
@@ -106,13 +103,10 @@ def fanova(
     settings: Sequence[Mapping[str, Hashable]],
     latencies: Sequence[float],
 ) -> Importance:
-    """Fit a model to successful trials, and decompose its variance.
+    """Fit a model to successful trials, and decompose its variance, given the topology of each knob
+    that has more than one value among the trials, each trial's settings, and its latency in
+    seconds; these must not be all equal.
 
-    Needs the topology of each knob that has more than one value among the trials, each trial's
-    settings, and its latency in seconds; these must not be all equal.
-
-    Examples
-    --------
     >>> from autotvm_opevo.topology import Categorical, Discrete
     >>> knobs = {"unroll": Discrete([0, 16, 64]), "vectorize": Categorical([False, True])}
     >>> settings = [
@@ -120,9 +114,9 @@ def fanova(
     ...     for unroll in knobs["unroll"]
     ...     for vectorize in knobs["vectorize"]
     ... ]
-    >>> latencies = [2.0 ** -one["vectorize"] for one in settings]  # unrolling changes nothing
-    >>> found = fanova(knobs, settings, latencies)
-    >>> {name: round(share, 2) for name, share in found.alone.items()}
+    >>> latencies = [2.0 ** -setting["vectorize"] for setting in settings]  # unrolling: nothing
+    >>> shares = fanova(knobs, settings, latencies)
+    >>> {name: round(share, 2) for name, share in shares.alone.items()}
     {'unroll': 0.0, 'vectorize': 1.0}
     """
     y = np.log(latencies)
@@ -138,21 +132,16 @@ def fanova(
         between_trials = np.array([d[np.ix_(row, row)] for d, row in zip(distances, rows)])
         fitted = fit_hyperparameters(between_trials, y, prior_median(len(distances)))
         rates = fitted.inverse_lengthscales
-        inverse = inv(
-            np.exp(-np.tensordot(rates, between_trials, 1))
-            + (fitted.noise + JITTER) * np.eye(len(y))
-        )
+        gram = np.exp(-np.tensordot(rates, between_trials, 1))
+        inverse = inv(gram + (fitted.noise + JITTER) * np.eye(len(y)))
         alpha = inverse @ y
         correlations = [np.exp(-rate * d[:, row]) for rate, d, row in zip(rates, distances, rows)]
         alone, pairs = _shares(alpha, correlations)
     names = list(topologies)
+    largest = sorted(pairs.items(), key=lambda item: -item[1])
     return Importance(
         dict(zip(names, alone)),
-        {
-            (names[i], names[j]): share
-            for (i, j), share in sorted(pairs.items(), key=lambda item: -item[1])
-            if share >= MIN_PAIR
-        },
+        {(names[i], names[j]): share for (i, j), share in largest if share >= MIN_PAIR},
         1 - float(np.mean((alpha / np.diag(inverse)) ** 2)),
     )
 

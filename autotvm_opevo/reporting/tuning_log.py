@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,15 +125,15 @@ class TuningLog:
         runs.replay(events)
         runs.tuners, runs.command = list(map(printable, runs.tuners)), printable(runs.command)
         runs.phases = {printable(phase): seconds for phase, seconds in runs.phases.items()}
-        ended: dict[str, list[TrialEnded]] = {}
+        ended: defaultdict[str, list[TrialEnded]] = defaultdict(list)
         for event in events:
             if isinstance(event, TrialEnded):
-                ended.setdefault(event.task, []).append(event)
+                ended[event.task].append(event)
         # a key may leave out the target
         targets = Counter(task.run_log_key for task in self.tasks.values())
         for task in self.tasks.values():
             task.name = printable(runs.names.get(task.run_log_key, task.name))
-            _merge_events(task, ended.get(task.run_log_key, []), len(runs.starts))
+            _merge_events(task, ended[task.run_log_key], len(runs.starts))
             confirmation = runs.confirmed.get(task.run_log_key)
             if confirmation and targets[task.run_log_key] == 1:
                 task.last_confirmation = confirmation
@@ -160,8 +160,8 @@ class TuningLog:
         elapsed, pauses, overall = 0.0, [], []
         of_task: dict[str, list[float]] = {key: [] for key in self.tasks}
         self._order = []
-        for moment, kind, of in sorted(moments, key=lambda moment: moment[:2]):
-            if of is None:
+        for moment, kind, measured in sorted(moments, key=lambda moment: moment[:2]):
+            if measured is None:
                 start, ready = (moment, moment) if kind == 0 else (start, moment)
                 continue
             since = max(previous, start)
@@ -171,10 +171,10 @@ class TuningLog:
             if previous > -math.inf and pause >= _SHORTEST_PAUSE:
                 pauses.append(pause)
             previous, elapsed = moment, elapsed + gap
-            spent = of_task[of.key]
+            spent = of_task[measured.key]
             spent.append(own + (spent[-1] if spent else 0.0))
             overall.append(elapsed)
-            self._order.append(of)
+            self._order.append(measured)
         self.elapsed, self.pauses = np.array(overall), pauses
         for task in self.tasks.values():
             task.elapsed = np.array(of_task[task.key])
@@ -244,14 +244,12 @@ class TuningLog:
         """
         if self.unsolved:
             return np.empty(0)
-        operator_of = {task.key: operator for operator in self.operators for task in operator.tasks}
-        best = dict.fromkeys((operator.fastest.key for operator in self.operators), math.inf)
-        total = []
+        rows = {task.key: i for i, operator in enumerate(self.operators) for task in operator.tasks}
+        best, total = np.full(len(self.operators), math.inf), []
         for task, trial in self._trials():
-            operator = operator_of[task.key]
-            key = operator.fastest.key
-            best[key] = min(best[key], operator.count * trial.latency)
-            total.append(math.fsum(best.values()))
+            i = rows[task.key]
+            best[i] = min(best[i], self.operators[i].count * trial.latency)
+            total.append(best.sum())
         return np.array(total)
 
     def _trials(self) -> Iterator[tuple[Task, Trial]]:
