@@ -183,8 +183,8 @@ def _vertex(topology: Topology, value: Value) -> Value:
         forms.append(("inner tile", vertex[1:]))
     if not isinstance(vertex, str):
         forms.append((value.kind, json.dumps(vertex)))
-    kind, form = next((known for known in forms if known[1] in topology), forms[0])
-    return Value(kind, topology[topology.index(form)])
+    kind, vertex = next((form for form in forms if form[1] in topology), forms[0])
+    return Value(kind, topology[topology.index(vertex)])
 
 
 def positions(topology: Topology) -> Array:

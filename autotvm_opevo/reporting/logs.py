@@ -90,7 +90,7 @@ def _expand(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Folders of logs are replaced by these, and the files of a database by its folder."""
     files: list[Path] = []
     for path in map(Path, paths):
-        if path.name in (RECORD_FILE, WORKLOAD_FILE):
+        if path.name in (RECORD_FILE, WORKLOAD_FILE, run_log.FILE_NAME):
             files.append(path.parent)
         elif path.is_dir() and not (path / RECORD_FILE).exists():
             files += sorted(filter(_is_log, path.iterdir())) or [path]

@@ -227,7 +227,7 @@ def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
         ],
         "top": [
             (milliseconds(trial.latency), number, format_schedule(trial.knobs))
-            for number, trial in sorted(successes, key=lambda known: known[1].latency)[:_TOP]
+            for number, trial in sorted(successes, key=lambda numbered: numbered[1].latency)[:_TOP]
         ],
     }
 

@@ -77,7 +77,7 @@ def test_schedules_with_differently_packed_weights_are_trials_of_one_task(tmp_pa
 
 
 @pytest.mark.parametrize(
-    "name", ["database_tuning_record.json", "database_workload.json", "resnet.json"]
+    "name", ["database_tuning_record.json", "database_workload.json", "journal", "resnet.json"]
 )
 def test_a_database_is_found_by_a_file_of_it_also_of_another_name(tmp_path, name):
     folder = meta_schedule_folder(tmp_path / "folder")
