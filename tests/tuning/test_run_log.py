@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from own_topologies import Ring
 
-from autotvm_opevo.reporting.knob_graphs import Knob
+from autotvm_opevo.reporting.knob_graphs import Knob, positions
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph
 from autotvm_opevo.topology.serialization import from_json
 from autotvm_opevo.tuning.run_log import (
@@ -166,7 +166,7 @@ def test_a_topology_of_ones_own_is_written_if_it_is_small(tmp_path):
     assert list(found["ring"].neighbours(0)) == [1, 4]
     ring = Knob("ring", "number", latencies={0: [0.5]}, full=found["ring"])
     assert sorted(ring.edges) == [(0, 1), (0, 4), (1, 2), (2, 3), (3, 4)]
-    assert np.isfinite(ring.positions).all()
+    assert np.isfinite(positions(ring.topology)).all()
 
 
 def test_the_phases_of_all_runs_and_lost_devices_are_read_back(tmp_path):
