@@ -198,15 +198,19 @@ def _next(log: TuningLog, reached: Reached, converged: bool) -> str:
                     "may not help it."
                 )
             return "Nothing: use the result. Another seed, or a larger search space, may find more."
+    command = runs.command
     if runs.stop_reason == "time limit":
-        command = f": {runs.command}" if runs.command else "."
-        return f"More time: tune again into this log, for as long{command}"
-    # The trials that count for what the last run tuned; a log may have other networks.
-    own = {key for keys in (runs.networks or [{}])[-1] for key in keys}
-    made = sum(len(task) for task in log.tasks.values() if not own or task.run_log_key in own)
-    trials = runs.budget if made < runs.budget else 2 * made
-    command = f": {_with_trials(runs.command, trials)}" if runs.command else "."
-    return f"More trials: tune again into this log, {trials} in all{command}"
+        advice = "More time: tune again into this log, for as long"
+    else:
+        # The trials that count for what the last run tuned; a log may have other networks.
+        own = {key for keys in (runs.networks or [{}])[-1] for key in keys}
+        made = sum(len(task) for task in log.tasks.values() if not own or task.run_log_key in own)
+        trials = runs.budget
+        if made >= trials:
+            trials = 2 * made
+            command = _with_trials(command, trials)
+        advice = f"More trials: tune again into this log, {trials} in all"
+    return f"{advice}: {command}" if command else f"{advice}."
 
 
 def _with_trials(command: str, trials: int) -> str:

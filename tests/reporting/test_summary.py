@@ -1,6 +1,8 @@
 """What a report begins with: whether the latencies of two logs can be compared."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -57,6 +59,16 @@ def test_the_interval_has_its_confidence(tmp_path):
         )
         inside += found.low <= 1 <= found.high
     assert inside >= 180  # of 95%, by more than three standard deviations
+
+
+def test_a_verdict_imports_nothing_that_takes_long(tmp_path):
+    code = (
+        "import sys; from autotvm_opevo.reporting import summarize; summarize(sys.argv[1]); "
+        "print(*{'autotvm_opevo.topology', 'jinja2', 'matplotlib', 'scipy'} & set(sys.modules))"
+    )
+    log = write(tmp_path / "log.json", [1e-3])
+    done = subprocess.run([sys.executable, "-c", code, log], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("\n", 0)
 
 
 def test_logs_of_different_tasks_have_none_in_common(tmp_path):
