@@ -49,18 +49,9 @@ MIN_PAIR = 0.05
 @dataclass(frozen=True)
 class Importance:
     """Shares of the variance of the log latency, if each knob took each value that was tried
-    equally often.
-
-    Attributes
-    ----------
-    alone : dict of str to float
-        What each knob explains by itself.
-    pairs : dict of (str, str) to float
-        What two knobs explain together beyond what each does by itself, of those pairs that
-        interact by more than chance, largest first.
-    predicted : float
-        Share of the variance of the trials that the model predicts when it does not know the trial
-        (leave-one-out), at most 1.
+    equally often: what each knob explains `alone`; what `pairs` explain beyond that, of those that
+    interact by more than chance, largest first; and how much of the variance of a trial that it
+    does not know the model `predicted` (leave-one-out), at most 1.
     """
 
     alone: dict[str, float]

@@ -41,25 +41,12 @@ _MAX_ENUMERATED = 20_000
 
 @dataclass
 class Knob:
-    """A knob of a task, with the trials of each value in all logs.
+    """A knob of a task: the kind of its values, the latencies of the trials of each in all logs, in
+    seconds, infinite for failures; and the graph of all values, if it is known.
 
-    Attributes
-    ----------
-    name, kind : str
-        As in `Value`.
-    latencies : dict of value to list of float
-        In seconds, of each trial; infinite for a failure.
-    full : Topology, optional
-        The graph of all values, if it is known.
-
-    Examples
-    --------
     >>> tile = Knob("tile_x", "tile", latencies={(8, 1, 1): [0.5, 0.75], (2, 2, 2): [0.25]})
     >>> list(tile.topology), tile.size
     ([(2, 2, 2), (8, 1, 1)], 0)
-    >>> tile = Knob("tile_x", "tile", latencies={(8, 1, 1): [0.5]}, full=Factorization(8, parts=3))
-    >>> tile.topology, tile.size
-    (Factorization(8, parts=3), 10)
     """
 
     name: str
@@ -120,12 +107,10 @@ class Knob:
 
 
 def complete_knobs(tasks: Sequence[Task], recorded: Mapping[str, list[Any]]) -> list[Knob]:
-    """The knobs of a task, given its trials in each log, and the topologies that a run log has, as
-    JSON. Values become vertices in the trials, too: AutoTVM's log lacks the outermost part of a
-    tile.
+    """The knobs of a task, given its trials in each log, and the topologies in a run log as JSON.
 
-    The topology of a knob is unknown if one of its values is no vertex, such as of a template that
-    has changed since.
+    Values become vertices in the trials, too: AutoTVM's log lacks the outermost part of a tile. A
+    topology is unknown if a value is no vertex, such as of a template that has changed since.
     """
     values: dict[str, set[Value]] = {}
     for trial in (trial for task in tasks for trial in task.trials):

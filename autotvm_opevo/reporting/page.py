@@ -149,20 +149,18 @@ def render(
 
 def _tasks(logs: Sequence[TuningLog]) -> list[dict[str, Any]]:
     """The tasks of all logs, those of the slowest operators first, and of these the fastest."""
-    numbers: dict[str, int] = {}  # by key; links use them, since they stay while logs grow
-    order: dict[str, tuple[float, float]] = {}
-    for log in logs:
-        for key in log.tasks:
-            numbers.setdefault(key, len(numbers) + 1)
-        for operator in log.operators:
-            time = operator.seconds if operator.seconds < math.inf else 0.0
-            for task in operator.tasks:
-                slowest, fastest = order.get(task.key, (0.0, math.inf))
-                order[task.key] = (min(slowest, -time), min(fastest, task.latency))
+    keys = dict.fromkeys(key for log in logs for key in log.tasks)
+    numbers = {key: i for i, key in enumerate(keys, 1)}  # of links, which stay while logs grow
+    order = dict.fromkeys(keys, (0.0, math.inf))
+    for operator in (operator for log in logs for operator in log.operators):
+        time = operator.seconds if operator.seconds < math.inf else 0.0
+        for task in operator.tasks:
+            slowest, fastest = order[task.key]
+            order[task.key] = (min(slowest, -time), min(fastest, task.latency))
     topologies = {key: knobs for log in logs for key, knobs in log.runs.knobs.items()}
     return [
         _task(numbers[key], key, [log for log in logs if key in log.tasks], topologies)
-        for key in sorted(numbers, key=order.__getitem__)
+        for key in sorted(keys, key=order.__getitem__)
     ]
 
 

@@ -259,11 +259,9 @@ class TuningLog:
 
 
 def _merge_events(task: Task, events: list[TrialEnded], runs: int) -> None:
-    """Add the error messages of a run log and, if it covers all trials, what MetaSchedule's
-    database lacks: timestamps and failures.
-
-    Each run that was killed may lack its last event, and those that follow are a trial too early;
-    one more is of a trial that has just ended.
+    """Add error messages and, if the events cover all trials, what a database lacks: timestamps and
+    failures. Each run that was killed may lack its last event, and those that follow are a trial
+    too early; one more is of a trial that has just ended.
     """
     lacks_times = not all(math.isfinite(trial.time) for trial in task.trials)
     if lacks_times and events and -1 <= len(task) - len(events) <= runs:
