@@ -109,7 +109,7 @@ class Measurer(measurer.Measurer):
             shutil.rmtree(self._builder.tmp_dir, ignore_errors=True)
 
     def retime(self, finalist: Finalist) -> float:
-        """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
+        """See `tuning.measurer.Measurer`."""
         measured, _ = finalist.trial
         built = finalist.built._replace(filename=finalist.file)
         if self.pool is not None:
@@ -117,7 +117,7 @@ class Measurer(measurer.Measurer):
         return float(self.runner.retime(measured, built))
 
     def restart(self) -> None:
-        """Time what follows in a new process, as every trial on a remote device is."""
+        """See `tuning.measurer.Measurer`; every trial on a remote device has a new process."""
         if self.pool is None:
             self.runner.restart()
 

@@ -105,11 +105,11 @@ class Measurer(measurer.Measurer):
             return list(self.builder.build(inputs))
 
     def retime(self, finalist: Finalist) -> float:
-        """Seconds of one run of a finalist; infinite if it fails now."""
+        """See `tuning.measurer.Measurer`."""
         return seconds(self._run_on_device(finalist.trial.candidate, finalist.file).run_secs)
 
     def restart(self) -> None:
-        """Time what follows in a new process, as every trial on a remote device is."""
+        """See `tuning.measurer.Measurer`; every trial on a remote device has a new process."""
         if isinstance(self.runner, LocalRunner) and self._is_cpu:
             self.runner.close()
 

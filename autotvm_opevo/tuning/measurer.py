@@ -79,6 +79,14 @@ class Measurer(ABC):
         trial.
         """
 
+    @abstractmethod
+    def retime(self, finalist: Finalist) -> float:
+        """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Time what follows in a new process if that matters, since its memory lies elsewhere."""
+
     @property
     def building(self) -> int:
         """Number of trials that are not built yet."""

@@ -20,12 +20,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from math import comb, exp, inf, sqrt
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.tuning.programs import Timed
+
+if TYPE_CHECKING:  # which readers of a run log do not need
+    from autotvm_opevo.tuning.measurer import Finalist, Measurer
 
 # Variance of the prior on the effect size, the mean divided by the standard deviation. The interval
 # holds with any; with this one it is tight after five to fifteen rounds.
@@ -110,16 +113,6 @@ def geometric_mean(values: Sequence[float], alpha: float = 0.05) -> Estimate:
     margin = sqrt((q - 1.0) / (1.0 - q / r)) * float(logarithms.std()) if q < r else inf
     mean = float(logarithms.mean())
     return Estimate(exp(mean), exp(mean - margin), exp(mean + margin) if margin < inf else inf)
-
-
-class Timer(Protocol):
-    """What times the finalists of tasks."""
-
-    def restart(self) -> None:
-        """Time what follows in a new process if that matters, since its memory lies elsewhere."""
-
-    def retime(self, finalist: Any) -> float:
-        """Seconds of one run of a finalist; infinite if it fails now."""
 
 
 class Race:
@@ -263,7 +256,7 @@ class Race:
 
 
 def confirm(
-    tasks: Sequence[Sequence[Any]], measurer: Timer, seconds: float
+    tasks: Sequence[Sequence[Finalist]], measurer: Measurer, seconds: float
 ) -> Iterator[tuple[int, Race]]:
     """Let the finalists of several tasks race, the first tasks first when time is short.
 
@@ -272,9 +265,9 @@ def confirm(
 
     Parameters
     ----------
-    tasks : sequence of sequence of object
-        Finalists of each task. One that has no rival races, too: its latency is confirmed.
-    measurer : Timer
+    tasks : sequence of sequence of Finalist
+        Those of each task. One that has no rival races, too: its latency is confirmed.
+    measurer : Measurer
     seconds : float
         After so many, no round is begun.
     """

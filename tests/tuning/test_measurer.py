@@ -29,6 +29,8 @@ def run(build, on_device):
 class Ahead(Measurer):
     """Its candidates are numbers, which functions of the test build and run."""
 
+    retime = restart = None
+
     def __init__(self, run=run, build=abs, on_this_cpu=True, builders=2):
         super().__init__(batch=2, builds=builders, devices=1, builders=WorkerPool("json", builders))
         self._run, self._build, self._on_this_cpu = run, build, on_this_cpu

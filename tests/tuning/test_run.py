@@ -72,6 +72,8 @@ class Inverter(Measurer):
     its number.
     """
 
+    retime = restart = None
+
     def __init__(self, fails_at=math.inf):
         super().__init__(batch=2, builds=1, devices=1)
         self.candidates, self._fails_at = [], fails_at
