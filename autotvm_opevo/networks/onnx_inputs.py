@@ -1,5 +1,5 @@
-"""ONNX files: their inputs by the names in the file, and the shapes that a user gives for them.
-Imports no TVM.
+"""ONNX files: their inputs by the names in the file, the shapes that a user gives for them, and
+what TVM could not import. Imports no TVM.
 """
 
 from __future__ import annotations
@@ -7,10 +7,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
+from traceback import format_exception_only, walk_tb
 from typing import Any
 
 from autotvm_opevo._utils.imports import ONNX
-from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo._utils.text import last_line, pluralize
 from autotvm_opevo._utils.validation import as_integer
 
 # Of an input whose rank is not known either: an image, for example.
@@ -35,6 +36,24 @@ def load_onnx(path: str | PathLike[str]) -> Any:
         return onnx.load(str(path))
     except Exception as error:  # onnx and protobuf raise many kinds
         raise ValueError(f"cannot read {path}: {error}") from error
+
+
+def import_error(path: str | PathLike[str], error: Exception) -> ValueError:
+    """The error for a file that one of TVM's importers refuses.
+
+    Theirs may be long, and not say which operator it is: it is in their frames.
+    """
+    nodes = [
+        frame.f_locals["node"]
+        for frame, _ in walk_tb(error.__traceback__)
+        if frame.f_code.co_name == "_construct_nodes"
+    ]
+    where = f" at {nodes[-1].op_type} {nodes[-1].name}".rstrip() if nodes else ""
+    why = last_line("".join(format_exception_only(type(error), error))).rstrip(".")
+    return ValueError(
+        f"cannot read {path}: TVM's importer fails{where}, {why}. Export the model without that "
+        "operator, or with another opset"
+    )
 
 
 def inputs_of(model: Any) -> list[Any]:
@@ -64,9 +83,10 @@ def static_shapes(
     Raises
     ------
     ValueError
-        If there is no input of a name, a shape is none of its rank, or the file leaves a shape open
-        that is not given.
+        If there is no input of a name, a shape is none of its rank, the file leaves a shape open
+        that is not given, or an input is no tensor of numbers.
     """
+    _check_kinds(model, path)
     known = {tensor.name: _extents(tensor) for tensor in inputs_of(model)}
     static: dict[str, list[int]] = {}
     for given, shape in (shapes or {}).items():
@@ -91,6 +111,21 @@ def static_shapes(
             )
     _require({name: extents for name, extents in known.items() if name not in static}, path)
     return static
+
+
+def _check_kinds(model: Any, path: str | PathLike[str]) -> None:
+    """Raise if an input is a sequence, for example, or has strings."""
+    from onnx import TensorProto
+
+    for tensor in inputs_of(model):
+        kind = tensor.type.WhichOneof("value").removesuffix("_type")
+        if tensor.type.tensor_type.elem_type == TensorProto.STRING:
+            kind = "tensor of strings"
+        if kind != "tensor":
+            raise ValueError(
+                f"inputs of {path} must be tensors of numbers, {tensor.name!r} is a {kind}: export "
+                "the model without what reads it"
+            )
 
 
 def _require(shapes: Mapping[str, Sequence[int | None] | None], path: str | PathLike[str]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from os import PathLike
 from typing import Any
 
@@ -14,7 +16,7 @@ from tvm import relax
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.networks import alexnet as layers
 from autotvm_opevo.networks.names import check_network
-from autotvm_opevo.networks.onnx_inputs import inputs_of, load_onnx, static_shapes
+from autotvm_opevo.networks.onnx_inputs import import_error, inputs_of, load_onnx, static_shapes
 
 Model = tuple[tvm.IRModule, dict[str, tvm.runtime.Tensor]]
 Layer = Callable[[Any], Any]
@@ -311,9 +313,10 @@ def model_file(
 
     static = static_shapes(path, model, shapes, lambda: _names_in_file(model))
     try:
-        return from_onnx(model, shape_dict=static), {}  # the module has the weights
+        with redirect_stdout(StringIO()):  # TVM prints parts of the network before it raises
+            return from_onnx(model, shape_dict=static), {}  # the module has the weights
     except Exception as error:  # TVM raises many kinds
-        raise ValueError(f"cannot read {path}: {error}") from error
+        raise import_error(path, error) from error
 
 
 def _names_in_file(model: Any) -> dict[str, str]:

@@ -15,7 +15,7 @@ from tvm.relay import testing
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.networks import alexnet as layers
 from autotvm_opevo.networks.names import check_network
-from autotvm_opevo.networks.onnx_inputs import load_onnx, static_shapes
+from autotvm_opevo.networks.onnx_inputs import import_error, load_onnx, static_shapes
 
 Model = tuple[tvm.IRModule, dict[str, tvm.nd.NDArray]]
 
@@ -175,7 +175,7 @@ def model_file(
         try:
             mod, params = relay.frontend.from_onnx(model, shape=static)
         except Exception as error:  # TVM raises many kinds
-            raise ValueError(f"cannot read {path}: {error}") from error
+            raise import_error(path, error) from error
         return (_with_layout(mod, layout) if layout else mod), params
     from tvm.driver import tvmc
 

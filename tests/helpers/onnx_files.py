@@ -1,4 +1,4 @@
-"""A small ONNX model."""
+"""Small ONNX models."""
 
 import numpy as np
 import onnx
@@ -45,4 +45,18 @@ def save_inputs(path, shapes):
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), path
     )
+    return path
+
+
+def save_nodes(path, nodes, inputs, constants=(), opset=17):
+    """Nodes, whose last output is the model's, of inputs and constants; both by name."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(name, *kind) for name, kind in inputs.items()],
+        [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in constants],
+    )
+    opsets = [helper.make_opsetid("", opset)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     return path

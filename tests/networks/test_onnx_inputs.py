@@ -2,9 +2,10 @@
 
 import onnx
 import pytest
+from onnx import TensorProto, helper
 from onnx_files import save_inputs
 
-from autotvm_opevo.networks.onnx_inputs import inputs_of, static_shapes
+from autotvm_opevo.networks.onnx_inputs import import_error, inputs_of, static_shapes
 
 SHAPES = {"input.1": ("n", 3), "0": ("n", 5), "weight": (2,), "scale": (), "fixed": (4, 4)}
 
@@ -88,3 +89,46 @@ def test_of_an_unknown_rank_any_shape_is_accepted(tmp_path):
 def test_other_shapes_are_refused(model, shapes, message):
     with pytest.raises(ValueError, match=message):
         static_shapes("model", model, shapes, lambda: {"also fixed": "fixed"})
+
+
+SEQUENCE = helper.make_tensor_sequence_value_info("texts", TensorProto.FLOAT, None)
+STRINGS = helper.make_tensor_value_info("texts", TensorProto.STRING, [1])
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [(SEQUENCE, "sequence"), (STRINGS, "tensor of strings")]
+)
+def test_inputs_that_are_no_tensors_of_numbers_are_refused_by_name(model, value, kind):
+    model.graph.input.append(value)
+    with pytest.raises(ValueError, match=f"must be tensors of numbers, 'texts' is a {kind}: "):
+        static_shapes("model", model, None)
+
+
+def test_an_importers_error_is_one_line_with_the_operator():
+    """That of the innermost graph, where a branch of an If has one of its own."""
+
+    def _construct_nodes(*graphs):
+        for node in graphs[0]:
+            if graphs[1:]:
+                _construct_nodes(*graphs[1:])
+            elif node.op_type == "Resize":
+                raise KeyError("scales\n  in a script of the network")
+
+    nodes = [
+        helper.make_node("Relu", ["x"], ["y"]),
+        helper.make_node("Resize", ["y"], ["z"], name="/up/Resize"),
+    ]
+    for graphs in ([nodes], [[helper.make_node("If", ["c"], ["y"])], nodes]):
+        with pytest.raises(KeyError) as caught:
+            _construct_nodes(*graphs)
+        message = str(import_error("m.onnx", caught.value))
+        assert message.startswith("cannot read m.onnx: TVM's importer fails at Resize /up/Resize, ")
+        assert "\n" not in message
+        assert "KeyError" in message
+
+
+def test_an_error_of_the_whole_file_names_no_operator():
+    message = str(import_error("m.onnx", NotImplementedError("no LSTM")))
+    assert message.startswith(
+        "cannot read m.onnx: TVM's importer fails, NotImplementedError: no LSTM. Export"
+    )

@@ -2,8 +2,10 @@
 
 import re
 
+import numpy as np
 import pytest
-from onnx_files import save_inputs, save_onnx
+from onnx import TensorProto, helper
+from onnx_files import save_inputs, save_nodes, save_onnx
 
 from autotvm_opevo.cli.argument_types import named_shape
 from autotvm_opevo.networks import relax as workloads
@@ -78,3 +80,24 @@ def test_other_files_are_refused(tmp_path, content):
         (tmp_path / "model.onnx").write_bytes(content)
     with pytest.raises(ValueError, match=r"cannot read .*model\.onnx"):
         workloads.model_file(tmp_path / "model.onnx")
+
+
+IMAGE = {"x": (TensorProto.FLOAT, [1, 2, 4, 4])}
+NOT_IMPORTED = {
+    "fails at Upsample up, ": (
+        [helper.make_node("Upsample", ["x", "scales"], ["y"], name="up")],
+        [("scales", np.array([1, 1, 2, 2], "float32"))],
+        9,
+    ),
+    "OpNotImplemented: .*: Celu. Export": ([helper.make_node("Celu", ["x"], ["y"])], [], 17),
+}
+
+
+@pytest.mark.parametrize("message", NOT_IMPORTED)
+def test_what_tvm_cannot_import_is_named_in_one_line(tmp_path, capfd, message):
+    nodes, constants, opset = NOT_IMPORTED[message]
+    path = save_nodes(tmp_path / "model.onnx", nodes, IMAGE, constants, opset)
+    with pytest.raises(ValueError, match=rf"cannot read .*model\.onnx: .*{message}") as caught:
+        workloads.model_file(path)
+    assert "\n" not in str(caught.value)
+    assert not capfd.readouterr().out

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from onnx_files import save_inputs, save_onnx
+from onnx import TensorProto, helper
+from onnx_files import save_inputs, save_nodes, save_onnx
 
 from autotvm_opevo.networks import relay as workloads
 
@@ -106,3 +107,28 @@ def test_an_unknown_name_is_refused_with_the_files_names(tmp_path, name):
         ValueError, match=rf"of inputs of .*model.onnx, '{name}' given: its inputs are 'input.1'$"
     ):
         workloads.model_file(path, {name: (1, 3)})
+
+
+IMAGE = {"x": (TensorProto.FLOAT, [1, 2, 4, 4])}
+NOT_IMPORTED = {
+    "fails at MaxPool pool, AssertionError": (
+        [helper.make_node("MaxPool", ["x"], ["y", "positions"], kernel_shape=[2, 2], name="pool")],
+        [],
+        17,
+    ),
+    "fails, InternalError: .*pad width": (
+        [helper.make_node("Pad", ["x", "pads", "", "axes"], ["y"], name="pad")],
+        [("pads", np.array([1, 1])), ("axes", np.array([2]))],
+        18,
+    ),
+    "OpNotImplemented: .*: Det. Export": ([helper.make_node("Det", ["x"], ["y"])], [], 17),
+}
+
+
+@pytest.mark.parametrize("message", NOT_IMPORTED)
+def test_what_tvm_cannot_import_is_named_in_one_line(tmp_path, message):
+    nodes, constants, opset = NOT_IMPORTED[message]
+    path = save_nodes(tmp_path / "model.onnx", nodes, IMAGE, constants, opset)
+    with pytest.raises(ValueError, match=rf"cannot read .*model\.onnx: .*{message}") as caught:
+        workloads.model_file(path)
+    assert "\n" not in str(caught.value)
