@@ -119,12 +119,12 @@ def has_meta_schedule(options: argparse.Namespace) -> bool:
 
 def load(options: argparse.Namespace, workloads: Any) -> Any:
     """The network and its weights, made by an adapter's `workloads`."""
-    if options.network:
-        return workloads.network(options.network, options.batch or 1)
     if options.operator:
         return workloads.operator(
             options.operator, options.tensor, options.dtype or "float32", dict(options.attribute)
         )
-    layout = {"layout": options.layout} if options.layout else {}
-    with say_if_long(f"reading {options.model}"):
+    with say_if_long(f"reading {options.model or options.network}"):
+        if options.network:
+            return workloads.network(options.network, options.batch or 1)
+        layout = {"layout": options.layout} if options.layout else {}
         return workloads.model_file(options.model, dict(options.shape), **layout)

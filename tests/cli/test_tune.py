@@ -5,7 +5,9 @@ from contextlib import suppress
 import pytest
 
 import autotvm_opevo.autotvm
+from autotvm_opevo._utils import timeouts
 from autotvm_opevo.cli.main import main
+from autotvm_opevo.networks import relay
 
 
 def test_history_can_be_given_several_times(monkeypatch, tmp_path):
@@ -105,3 +107,22 @@ def test_options_that_cannot_be_meant_are_refused_before_anything_begins(
     assert status == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "what"), [(["--model", "big.onnx"], "big.onnx"), (["--network", "mlp"], "mlp")]
+)
+def test_what_is_read_is_said_if_it_takes_long(monkeypatch, capsys, options, what):
+    text = ""
+
+    def read(*_):
+        nonlocal text
+        while "\n" not in text:
+            text += capsys.readouterr().err
+        raise ValueError("enough")
+
+    monkeypatch.setattr(timeouts, "_SILENT", 0.01)
+    monkeypatch.setattr(relay, "model_file", read)
+    monkeypatch.setattr(relay, "network", read)
+    assert main(["tune", *options, "--target", "llvm", "--log", "log.json"]) == 2
+    assert text == f"reading {what}: 0 s so far\n"
