@@ -15,13 +15,14 @@ MALFORMED: Any = object()
 
 
 def load(line: bytes | str) -> Any:
-    """Parse one line, or return `MALFORMED`.
+    """Parse one line, of bytes in UTF-8, or return `MALFORMED`.
 
     >>> load(b'[1, 2]'), load('{"torn": ') is MALFORMED, load(b"\\xff") is MALFORMED
     ([1, 2], True, True)
     """
     try:
-        return json.loads(line)
+        # json.loads would take the first line of a file in UTF-16 for its only one
+        return json.loads(line.decode("utf-8-sig") if isinstance(line, bytes) else line)
     except (RecursionError, ValueError):
         return MALFORMED
 

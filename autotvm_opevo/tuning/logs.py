@@ -33,6 +33,7 @@ _PACKED = {
     b"PK\x03\x04": ("a zip archive", "unzip"),
 }
 _TAR, _UTF_16, _HTML = b"ustar", (b"\xff\xfe", b"\xfe\xff"), (b"<!doctype html", b"<html")
+_GIT_LFS = b"version https://git-lfs.github.com/"
 # Target and task, in Base64, of a record that is pickled.
 _PICKLE = re.compile(rb"[^\t]+\tgA[\w+/=]+\t")
 # How much of a file is looked at: bytes, and lines with JSON; and the largest that is read as one
@@ -144,7 +145,10 @@ class Format(NamedTuple):
 _DATABASE = Format(
     "a MetaSchedule database, whose schedules AutoTVM cannot use", "give its folder to report"
 )
-_ANSOR = Format("a log of Ansor (auto_scheduler), whose schedules AutoTVM cannot use")
+_ANSOR = Format(
+    "a log of Ansor (auto_scheduler), whose schedules AutoTVM cannot use",
+    "compile with it under auto_scheduler.ApplyHistoryBest",
+)
 _OLD = Format("a log in AutoTVM's format 0.1, which no TVM since 0.7 reads")
 _PICKLED = Format(
     "a log in AutoTVM's pickle format", "write its records as JSON with autotvm.record.encode"
@@ -189,6 +193,8 @@ def identify(path: Path) -> Format | None:
         return Format("a tar archive", "unpack it with tar -xf")
     if head.startswith(_UTF_16):
         return Format("text in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8")
+    if head.startswith(_GIT_LFS):
+        return Format("a pointer of Git LFS", "fetch the file with git lfs pull")
     if b"\0" in head.strip(b"\0"):
         return Format("a binary file")
     if head.lstrip().lower().startswith(_HTML):

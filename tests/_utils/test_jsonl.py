@@ -8,7 +8,17 @@ from autotvm_opevo._utils import jsonl
 
 
 @pytest.mark.parametrize(
-    "line", [b"[1, 2", b"no JSON", b"\x00", b"\xff", b"[" * 200_000, b"", "{'a': 1}"]
+    "line",
+    [
+        b"[1, 2",
+        b"no JSON",
+        b"\x00",
+        b"\xff",
+        b"[" * 200_000,
+        b"",
+        "{'a': 1}",
+        "[1]".encode("utf-16"),
+    ],
 )
 def test_a_line_that_cannot_be_parsed_is_malformed(line):
     assert jsonl.load(line) is jsonl.MALFORMED
@@ -21,6 +31,7 @@ def test_a_line_that_cannot_be_parsed_is_malformed(line):
         ("[1]", [1]),
         ('{"ü": 1e3}'.encode(), {"ü": 1000.0}),
         (b'"\\ud800"', "\ud800"),
+        ("[1]".encode("utf-8-sig"), [1]),  # the first line of a file from Windows
     ],
 )
 def test_a_line_is_parsed(line, value):

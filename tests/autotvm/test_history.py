@@ -243,7 +243,7 @@ class TestFiles:
             '{"i": [["[]", "llvm"], [[], []]], "r": [[0.1], 0, 1, 1], "v": "v0.6"}\n'
         )
         with pytest.raises(
-            ValueError, match=r"ansor.json has no record, it is a log of Ansor .*: leave it out"
+            ValueError, match=r"ansor.json has no record, it is a log of Ansor .*, or leave it out"
         ):
             read_history([tmp_path / "ansor.json"], tmp_path / "own.json")
         (tmp_path / "work").mkdir()

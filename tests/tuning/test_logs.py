@@ -180,6 +180,9 @@ FORMATS = {
     "text in UTF-16: convert it with iconv": lambda path: path.write_text(LINE, encoding="utf-16"),
     "a binary file": lambda path: path.write_bytes(b"\x7fELF\0\0\0\1\n\0\0"),
     "an HTML page": lambda path: path.write_text("\n<!DOCTYPE html>\n<html></html>"),
+    "a pointer of Git LFS: fetch the file with git lfs pull": lambda path: path.write_text(
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{64 * 'a'}\nsize 5120\n"
+    ),
     "a log of Ansor": lambda path: path.write_text(f"{ANSOR}\n{ANSOR}\n"),
     "a log in AutoTVM's format 0.1": lambda path: path.write_text(f"# by hand\n{OLD}\n"),
     "a log in AutoTVM's pickle format": lambda path: path.write_text(f"{PICKLED}\n"),
