@@ -106,8 +106,8 @@ def as_module(mod: Any, params: Any = None) -> tvm.IRModule:
     Raises
     ------
     ValueError
-        If it is no network of Relay, has no ``main``, the weights have no names, or the shape of an
-        input is unknown.
+        If it is no network of Relay, has no ``main``, the weights have no names or do not fit, or
+        the shape of an input is unknown.
 
     Examples
     --------
@@ -118,6 +118,7 @@ def as_module(mod: Any, params: Any = None) -> tvm.IRModule:
     """
     module = _with_main(mod)
     weights = _as_weights(params, [variable.name_hint for variable in module["main"].params])
+    _check_weights(module["main"], weights)
     module["main"] = relay.build_module.bind_params_by_name(module["main"], weights)
     try:
         module = relay.transform.InferType()(
@@ -216,6 +217,30 @@ def _as_weights(params: Any, inputs: list[str]) -> dict[str, Any]:
     if isinstance(params, (bytes, bytearray)):
         hint = "relay.load_param_dict(params) reads them"
     raise ValueError(f"params must be a dict of weights by name, or None; {given} given: {hint}")
+
+
+def _check_weights(main: relay.Function, weights: dict[str, Any]) -> None:
+    """Raise if a weight is not of the type that the function declares: with another shape it would
+    be another network.
+    """
+    for variable in main.params:
+        declared, weight = variable.type_annotation, weights.get(variable.name_hint)
+        if weight is None or not isinstance(declared, relay.TensorType):
+            continue
+        array = weight if isinstance(weight, tvm.nd.NDArray) else np.asarray(weight)
+        shape, dtype = tuple(map(int, array.shape)), str(array.dtype)
+        expected = [int(n) if isinstance(n, tvm.tir.IntImm) else None for n in declared.shape]
+        if (
+            dtype != declared.dtype
+            or len(shape) != len(expected)
+            or any(n not in (None, extent) for n, extent in zip(expected, shape))
+        ):
+            known = tuple("?" if n is None else n for n in expected)
+            raise ValueError(
+                "params must be of the shapes and dtypes of their parameters: "
+                f"{variable.name_hint!r} is {declared.dtype} of shape {known}, {dtype} of shape "
+                f"{shape} given"
+            )
 
 
 def _unknown_inputs(main: relay.Function) -> Iterator[tuple[str, str]]:

@@ -213,6 +213,28 @@ class TestWeights:
         mod = relay.Function(relay.analysis.free_vars(mod.body), mod.body)
         assert inputs(as_module(mod, {"w": array, "of another network": array})) == ["x"]
 
+    @pytest.mark.parametrize(
+        ("array", "given"),
+        [
+            (WEIGHT[:3], r"float32 of shape \(3, 64\)"),
+            (WEIGHT.astype("float64"), r"float64 of shape \(32, 64\)"),
+            (tvm.nd.array(WEIGHT.ravel()), r"float32 of shape \(2048,\)"),
+            (WEIGHT.tolist(), r"float64 of shape \(32, 64\)"),
+        ],
+    )
+    def test_of_other_shapes_and_dtypes_are_refused(self, array, given):
+        body = dense(weight=relay.var("w", shape=(32, 64))).body
+        mod = relay.Function(relay.analysis.free_vars(body), body)
+        with pytest.raises(ValueError, match=rf"'w' is float32 of shape \(32, 64\), {given} given"):
+            as_module(mod, {"w": array})
+
+    def test_may_have_extents_that_are_open(self):
+        body = dense(weight=relay.var("w", shape=(ANY, 64))).body
+        mod = relay.Function(relay.analysis.free_vars(body), body)
+        assert inputs(as_module(mod, {"w": WEIGHT})) == ["x"]
+        with pytest.raises(ValueError, match=r"'w' is float32 of shape \('\?', 64\)"):
+            as_module(mod, {"w": WEIGHT[:, :8]})
+
     def test_may_be_bound_already(self):
         for params in (None, {}):
             assert inputs(as_module(dense(), params)) == ["x"]
