@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from base64 import b64decode
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from os import PathLike
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import tvm
@@ -27,8 +30,8 @@ from tvm.target import Target
 from tvm_ffi import structural_equal
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside
-from autotvm_opevo._utils.text import last_line
+from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside, terminated
+from autotvm_opevo._utils.text import last_line, pluralize
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.tuning.logs import (
     RECORD_FILE,
@@ -38,10 +41,14 @@ from autotvm_opevo.tuning.logs import (
     kind_of_file,
 )
 
+logger = logging.getLogger(__name__)
+
 # Lock file of a work directory.
 LOCK = "lock"
 # TVM's latency of a failed trial is larger.
 _FAILED = 1e9
+# Characters of TVM's reasons, which may have a whole workload.
+_MAX_REASON = 300
 # The instruction of a trace that needs tensor intrinsics.
 _TENSORIZE = b'"Tensorize"'
 
@@ -221,17 +228,27 @@ def open_database(work_dir: str | PathLike[str]) -> JSONDatabase:
 
 
 def repair(folder: Path) -> None:
-    """Move malformed lines of a database to ``database_*.json.rejected``. The caller must hold the
-    lock.
+    """Move malformed lines of a database to ``database_*.json.rejected``, with a warning. The
+    caller must hold the lock.
 
     Raises
     ------
     ValueError
-        If one of the files is no database, the records' workloads are missing, or TVM cannot read
-        them; both are left untouched.
+        If one of the files is no database, the records' workloads are missing or of another
+        database, or TVM cannot read them; both are left untouched.
     """
+    if count := set_malformed_aside(folder):
+        logger.warning(
+            "%s of the database %s malformed, or of a malformed workload: see database_*.rejected",
+            pluralize(count, "line"),
+            folder,
+        )
+
+
+def set_malformed_aside(folder: Path) -> int:
+    """Repair a database without a warning; returns the number of lines that were moved."""
     workload_file, record_file = folder / WORKLOAD_FILE, folder / RECORD_FILE
-    workloads, records = _read(workload_file, workload_hash), _read(record_file, workload_number)
+    workloads, records = _read(workload_file, workload_hash), _read(record_file, _numbered_tensors)
     if records and not workload_file.exists():
         raise ValueError(
             f"work_dir must have both files of a database, {folder} has no {WORKLOAD_FILE}, to "
@@ -239,12 +256,14 @@ def repair(folder: Path) -> None:
         )
     if workloads and workloads[0][1] is not None:
         _check_version(folder, jsonl.load(workloads[0][0]))
+    _check_operators(folder, [record for _, record in records if record is not None])
     # Records refer to workloads by line number: those after a malformed line are lost.
     known = sum(1 for _ in takewhile(lambda pair: pair[1] is not None, workloads))
-    _rewrite(workload_file, [(line, number < known) for number, (line, _) in enumerate(workloads)])
-    _rewrite(
+    return _rewrite(
+        workload_file, [(line, number < known) for number, (line, _) in enumerate(workloads)]
+    ) + _rewrite(
         record_file,
-        [(line, workload is not None and workload < known) for line, workload in records],
+        [(line, record is not None and record[0] < known) for line, record in records],
     )
 
 
@@ -283,7 +302,22 @@ def _check_version(folder: Path, workload: Any) -> None:
         raise _unreadable(folder, reason) from error
 
 
+def _check_operators(folder: Path, records: Iterable[tuple[int, Any]]) -> None:
+    """Raise if records of several operators refer to one workload, as in the files of two databases
+    that were joined: TVM would schedule the one with what was measured for the other.
+    """
+    known: dict[int, Any] = {}
+    if any(known.setdefault(number, tensors) != tensors for number, tensors in records):
+        raise _unreadable(
+            folder,
+            "records of several operators refer to one workload, by its line, as in joined files. "
+            "Keep each database in a folder of its own, and name all of them, such as with "
+            "--history or UnionDatabase",
+        )
+
+
 def _unreadable(folder: Path, reason: str) -> ValueError:
+    reason = shorten(reason, _MAX_REASON, placeholder=" ...")
     return ValueError(
         f"work_dir must have a database that TVM {tvm.__version__} can read, {folder} has not: "
         f"{reason}"
@@ -295,7 +329,9 @@ def _read(path: Path, parse: Callable[[Any], Any]) -> list[tuple[bytes, Any]]:
     if not path.exists():
         return []
     with open(path, "rb") as file:
-        lines = [(line, parse(jsonl.load(line))) for line in file]
+        # TVM cannot read a byte order mark
+        texts = (line.removeprefix(BOM_UTF8) for line in file)
+        lines = [(line, parse(jsonl.load(line))) for line in texts]
     if all(parsed is None for _, parsed in lines) and not all(
         _may_be_torn(line) for line, _ in lines
     ):
@@ -322,6 +358,19 @@ def workload_number(value: Any) -> int | None:
     return None
 
 
+def _numbered_tensors(value: Any) -> tuple[int, Any] | None:
+    """The line number of a record's workload, and the dtypes and sizes of its tensors; their shapes
+    depend on the schedule, which may pack weights.
+    """
+    number = workload_number(value)
+    if number is None:
+        return None
+    try:
+        return number, [(dtype, math.prod(shape)) for _, dtype, shape in value[1][3]]
+    except (TypeError, ValueError):
+        return None
+
+
 def _may_be_torn(line: bytes) -> bool:
     """Whether a power cut may have left this line of a database: blank, zeros, or the beginning of
     an array.
@@ -332,10 +381,11 @@ def _may_be_torn(line: bytes) -> bool:
     )
 
 
-def _rewrite(path: Path, lines: Sequence[tuple[bytes, bool]]) -> None:
+def _rewrite(path: Path, lines: Sequence[tuple[bytes, bool]]) -> int:
     """Set aside all lines but the good ones, and terminate the last; leave the file alone if there
-    is nothing to do.
+    is nothing to do. Returns the number of lines that were set aside.
     """
     good = [line for line, is_good in lines if is_good]
-    if len(good) < len(lines) or not all(line.endswith(b"\n") for line in good):
+    if lines and path.read_bytes() != b"".join(terminated(good)):
         set_aside(path, good, [line for line, is_good in lines if not is_good])
+    return len(lines) - len(good)

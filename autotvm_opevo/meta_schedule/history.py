@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import takewhile
@@ -24,8 +25,8 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.meta_schedule.database import (
     fitness,
     load_database,
-    repair,
     seconds,
+    set_malformed_aside,
     workload_hash,
     workload_number,
 )
@@ -126,14 +127,14 @@ def _records(folder: Path) -> list[TuningRecord]:
         if (folder / RECORD_FILE).exists():
             _copy_some(folder, Path(temporary))
         try:
-            repair(Path(temporary))
+            set_malformed_aside(Path(temporary))
             return list(load_database(Path(temporary)).get_all_tuning_records())
         except ValueError as error:
             raise ValueError(f"history: {str(error).replace(temporary, str(folder))}") from error
 
 
 def _copy_some(folder: Path, temporary: Path) -> None:
-    """Copy the lines of records that are used, and those that `repair` has to judge."""
+    """Copy the lines of records that are used, and those that `set_malformed_aside` will judge."""
     workloads = _count_workloads(temporary / WORKLOAD_FILE)
     # latencies and positions
     groups: dict[tuple[int, str], list[tuple[float, int]]] = defaultdict(list)
@@ -148,7 +149,7 @@ def _copy_some(folder: Path, temporary: Path) -> None:
         for group in _select(groups.values(), lambda entry: entry[0]):
             for _, start in group:
                 file.seek(start)
-                copy.write(file.readline().rstrip(b"\n") + b"\n")
+                copy.write(file.readline().removeprefix(BOM_UTF8).rstrip(b"\n") + b"\n")
         copy.writelines(malformed)  # the last line of the database may be torn
 
 

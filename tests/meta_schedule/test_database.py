@@ -56,9 +56,10 @@ def test_tvm_rejects_a_torn_database(folder):
 
 
 @pytest.mark.parametrize("keep", [1, 100, -3])
-def test_a_torn_record_is_set_aside_and_the_others_are_read(folder, keep):
+def test_a_torn_record_is_set_aside_and_the_others_are_read(folder, caplog, keep):
     lines = tear(folder, RECORDS, keep)
     assert len(open_database(folder)) == 3
+    assert f"1 line of the database {folder} malformed" in caplog.text
     assert (folder / RECORDS).read_bytes() == b"".join(lines[:-1])
     assert (folder / f"{RECORDS}.rejected").read_bytes().rstrip(b"\n") == lines[-1][:keep].rstrip(
         b"\n"
@@ -124,9 +125,10 @@ def test_lines_that_are_no_records_are_set_aside(folder, line):
     assert (folder / f"{RECORDS}.rejected").read_text() == line + "\n"
 
 
-def test_an_intact_database_stays_unchanged_and_can_be_resumed(folder):
+def test_an_intact_database_stays_unchanged_and_can_be_resumed(folder, caplog):
     before = (folder / RECORDS).read_bytes()
     assert len(open_database(folder)) == 4
+    assert not caplog.text
     assert (folder / RECORDS).read_bytes() == before
     assert len(set(traces(tune(folder, 6)))) == 6
     assert (folder / RECORDS).read_bytes().startswith(before)
@@ -140,6 +142,26 @@ def test_well_formed_lines_that_tvm_cannot_read_raise(folder):
         ValueError, match=r"work_dir must have a database that TVM 0\.27.* can read"
     ):
         open_database(folder)
+
+
+def test_what_tvm_cannot_read_is_not_quoted_at_length(folder):
+    """Its error has the whole workload."""
+    ((digest, _),) = map(json.loads, (folder / WORKLOADS).read_text().splitlines())
+    with open(folder / WORKLOADS, "a") as file:
+        file.write(json.dumps([digest, "bm90aGluZw==" * 1000]) + "\n")
+    with pytest.raises(ValueError, match="can read") as caught:
+        open_database(folder)
+    assert len(str(caught.value)) < 500 + len(str(folder))
+
+
+def test_a_byte_order_mark_is_removed(folder, caplog):
+    before = {name: (folder / name).read_bytes() for name in (RECORDS, WORKLOADS)}
+    for name, content in before.items():
+        (folder / name).write_bytes(b"\xef\xbb\xbf" + content)
+    assert sum(len(source.results) for source in read_history([folder])) == 4
+    assert len(open_database(folder)) == 4
+    assert {name: (folder / name).read_bytes() for name in before} == before
+    assert not caplog.text
 
 
 def test_a_new_database_is_created_with_its_folder(tmp_path):
@@ -269,6 +291,22 @@ class TestDatabasesAsPeopleKeepThem:
         with pytest.raises(
             ValueError, match=f"{folder} has no {WORKLOADS}, .*: copy it there, too"
         ):
+            OPENING[way](folder)
+        assert contents(folder) == before
+
+    @pytest.mark.parametrize("way", OPENING)
+    def test_joined(self, folder, way):
+        """Records of the second one refer to workloads of the first."""
+        record = json.loads((folder / RECORDS).read_text().splitlines()[0])
+        record[1][3][0][2] = [7, 7]
+        for name, line in (
+            (RECORDS, json.dumps(record) + "\n"),
+            (WORKLOADS, (folder / WORKLOADS).read_text()),
+        ):
+            with open(folder / name, "a") as file:
+                file.write(line)
+        before = contents(folder)
+        with pytest.raises(ValueError, match=f"{folder} has not: records of several operators"):
             OPENING[way](folder)
         assert contents(folder) == before
 
