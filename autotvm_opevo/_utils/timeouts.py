@@ -8,9 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
+from traceback import format_exception_only
 from typing import TypeVar
 
 from tqdm import tqdm
+
+from autotvm_opevo._utils.text import last_line
 
 T = TypeVar("T")
 
@@ -64,10 +67,19 @@ def run_compiler(compile: Callable[[], T], what: str) -> T:
     process.
 
     What takes more than some seconds says on standard error what it is, such as "building the
-    network".
+    network". The compiler's errors, of many kinds and some of them over many lines, become a
+    `RuntimeError` that says it, too; a `ValueError` is about what was given.
     """
-    with say_if_long(what):
-        return run_with_timeout(_COMPILE_TIMEOUT, compile, f"TVM, which is {what}", _COMPILE_GRACE)
+    try:
+        with say_if_long(what):
+            return run_with_timeout(
+                _COMPILE_TIMEOUT, compile, f"TVM, which is {what}", _COMPILE_GRACE
+            )
+    except (ImportError, OSError, ValueError):
+        raise
+    except Exception as error:
+        why = last_line("".join(format_exception_only(type(error), error)))
+        raise RuntimeError(f"TVM failed while {what}: {why}") from error
 
 
 class _Silence:

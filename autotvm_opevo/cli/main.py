@@ -11,12 +11,14 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from autotvm_opevo._utils.cpu_cores import use_all_cores
-from autotvm_opevo._utils.text import program
+from autotvm_opevo._utils.text import last_line, program
 from autotvm_opevo._version import __version__
 
 # The modules of the commands.
 _COMMANDS = ("tune", "compare", "report", "doctor")
 _DESCRIPTION = "Tune operators and networks for Apache TVM, and tell what tuning has gained."
+# How errors of TVM begin, which say in their last line what is wrong.
+_TRACEBACK = "Traceback (most recent call last):"
 _EXAMPLES = """examples:
   %(prog)s doctor
   %(prog)s tune --network alexnet --log alexnet.json
@@ -63,7 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _message(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    return str(error)
+    text = str(error)
+    return last_line(text) if text.startswith(_TRACEBACK) else text
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from autotvm_opevo._utils import timeouts
-from autotvm_opevo._utils.timeouts import run_with_timeout, say_if_long
+from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout, say_if_long
 
 
 def test_returns_raises_or_times_out():
@@ -72,3 +72,34 @@ def test_what_is_quick_says_nothing(capsys):
     with say_if_long("counting"):
         pass
     assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (TypeError("no such kernel"), "TypeError: no such kernel"),
+        (
+            RuntimeError("Traceback:\n  1: tvm::Check()\nInternalError: n == m"),
+            "InternalError: n == m",
+        ),
+        (KeyError(), "KeyError"),
+    ],
+)
+def test_errors_of_the_compiler_say_in_a_line_what_it_did(error, message):
+    def fail():
+        raise error
+
+    with pytest.raises(RuntimeError) as caught:
+        run_compiler(fail, "building the network")
+    assert str(caught.value) == f"TVM failed while building the network: {message}"
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [ValueError("mod must have\n  a function"), OSError("disk full")])
+def test_errors_about_what_was_given_are_raised_as_they_are(error):
+    def fail():
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        run_compiler(fail, "building the network")
+    assert caught.value is error

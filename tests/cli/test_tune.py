@@ -126,3 +126,14 @@ def test_what_is_read_is_said_if_it_takes_long(monkeypatch, capsys, options, wha
     monkeypatch.setattr(relay, "network", read)
     assert main(["tune", *options, "--target", "llvm", "--log", "log.json"]) == 2
     assert text == f"reading {what}: 0 s so far\n"
+
+
+def test_of_an_error_of_tvm_only_its_last_line_is_printed(monkeypatch, capsys):
+    def fail(*_):
+        raise ValueError(
+            "Traceback (most recent call last):\n  3: tvm::Map()\nKeyError: no layout\n"
+        )
+
+    monkeypatch.setattr(relay, "network", fail)
+    assert main(["tune", "--network", "mlp", "--target", "llvm", "--log", "log.json"]) == 2
+    assert capsys.readouterr().err == "autotvm_opevo: KeyError: no layout\n"
