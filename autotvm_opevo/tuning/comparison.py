@@ -168,11 +168,11 @@ class Comparison:
             return [compare_outputs(expected, outputs, self.dtypes) for outputs in actual]
 
         def done() -> str:
-            ran = [f"{name} ran in {s:.1f} s" for name, s in zip(self._names, runs)]
-            rounds = len(self.race.latencies)
-            return ", ".join([*ran, *([pluralize(rounds, "round")] if rounds else [])])
+            if rounds := len(self.race.latencies):
+                return pluralize(rounds, "round")
+            return ", ".join(f"{name} ran in {s:.1f} s" for name, s in zip(self._names, runs))
 
-        with say_if_long(f"timing the networks {', '.join(self._names)}", done):
+        with say_if_long("timing the networks", done):
             try:
                 compared = run_with_timeout(
                     _FIRST_RUN_TIMEOUT, run_once, "the device to run the networks", GRACE

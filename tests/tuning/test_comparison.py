@@ -91,9 +91,7 @@ class TestSlowNetworks:
             text = ""
             while "ran" not in text:
                 text += capsys.readouterr().err
-            assert text.endswith(
-                "timing the networks untuned, a.json: 0 s so far, untuned ran in 80.0 s\n"
-            )
+            assert text.endswith("timing the networks: 0 s so far, untuned ran in 80.0 s\n")
 
         second = SlowNetwork(clock, 2.0)
         second.outputs = lambda: wait() or SlowNetwork(clock, 2.0).outputs()
