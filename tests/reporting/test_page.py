@@ -173,10 +173,13 @@ def test_logs_are_compared_by_the_first_trial_near_the_best(tmp_path):
 
 
 @text_only
-def test_no_log_is_near_the_best_if_all_trials_failed(tmp_path):
+def test_where_all_trials_failed_neither_a_share_nor_what_is_near_the_best_is_shown(tmp_path):
+    lines = [autotvm_line(i, name, error_no=4) for i, name in enumerate(("dense", "conv2d"))]
     for name in ("a", "b"):
-        (tmp_path / f"{name}.json").write_text(autotvm_line(0, error_no=4))
+        (tmp_path / f"{name}.json").write_text("\n".join(lines))
     text = page_text(report(*tmp_path.glob("*.json"), out=tmp_path / "report.html"))
+    assert "All tasks task log best, ms trials failed time" in text
+    assert "Shares" not in text
     assert "within 5% of the best" not in text
 
 
