@@ -95,12 +95,8 @@ def autotvm_trial(record: Any, triples: Mapping[str, str]) -> tuple[TaskId, Tria
     failure = _FAILURES[error_no]
     if error_no == 0 and not 0 < latency < math.inf:  # no valid measurement
         latency, failure = math.inf, _FAILURES[-1]
-    task = TaskId(
-        task_key(target, template, arguments),
-        printable(task_name(template, arguments)),
-        printable(target),
-        task_key(recorded, template, arguments),
-    )
+    key, run_log_key = (task_key(text, template, arguments) for text in (target, recorded))
+    task = TaskId(key, printable(task_name(template, arguments)), printable(target), run_log_key)
     knobs = {
         printable(name): _parse_value(kind, value)
         for name, kind, value in record["config"]["entity"]

@@ -79,12 +79,8 @@ def meta_schedule_trial(
     key = json.dumps([target, workload_hash or [trace.block, arguments]])
     numbers = sketches.setdefault(key, {})
     sketch = numbers.setdefault(trace.sketch, len(numbers))
-    task = TaskId(
-        key,
-        printable(" ".join([trace.block, *shapes])),
-        printable(_format_target(target)),
-        workload_hash or key,
-    )
+    name = printable(" ".join([trace.block, *shapes]))
+    task = TaskId(key, name, printable(_format_target(target)), workload_hash or key)
     failure = "" if succeeded else "not measured" if latency == UNMEASURED else UNKNOWN_FAILURE
     knobs = {"sketch": Value("choice", str(sketch + 1)), **trace.knobs}
     return task, Trial(latency if succeeded else math.inf, failure, knobs)

@@ -101,17 +101,13 @@ def warnings(log: TuningLog) -> Iterator[str]:
         yield f"this has only the best trial of each task; {where} has all trials"
         return
     if len(log.runs.networks) > 1:
-        yield (
-            f"this log has {len(log.runs.networks)} networks or targets: totals and shares are "
-            "of all of them together"
-        )
+        several = f"{len(log.runs.networks)} networks or targets"
+        yield f"this log has {several}: totals and shares are of all of them together"
     if log.tasks and not len(log.elapsed):
         yield "some timestamps are missing, so there are neither times nor plots over time"
     if log.pauses:
-        yield (
-            f"{pluralize(len(log.pauses), 'pause')} ({format_duration(sum(log.pauses))} in "
-            "total) not counted as tuning time"
-        )
+        total = format_duration(sum(log.pauses))
+        yield f"{pluralize(len(log.pauses), 'pause')} ({total} in total) not counted as tuning time"
     if lost := list(dict.fromkeys(map(printable, log.runs.devices_left))):
         yield f"{pluralize(len(lost), 'device')} left while tuning: {', '.join(lost)}"
 

@@ -127,20 +127,16 @@ def _how_good(log: TuningLog, reached: Reached) -> str:
 def _how_sure(log: TuningLog) -> str:
     aligned = log.runs.aligned
     of_file = f" The file of the best has {describe_aligned(aligned)}." if aligned else ""
-    confirmed = {
-        operator: confirmation
-        for operator in log.solved
-        if (confirmation := operator.fastest.confirmation)
-    }
     if not log.solved:
         return "Unknown: no trial succeeded."
+    confirmed = {op: timings for op in log.solved if (timings := op.fastest.confirmation)}
     if not confirmed:
         return (
             "Every best rests on one trial, maybe a lucky one: tune_network times the best "
             f"again if a run is long enough.{of_file}"
         )
     share = math.fsum(operator.seconds for operator in confirmed) / log.seconds
-    noise = np.median([confirmation.spread for confirmation in confirmed.values()])
+    noise = np.median([timings.spread for timings in confirmed.values()])
     text = "Every best was re-measured"
     if len(confirmed) < len(log.solved):
         text = (
