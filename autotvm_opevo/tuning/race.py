@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from autotvm_opevo._utils.timeouts import run_with_timeout
-from autotvm_opevo.tuning.programs import Timed
 
 if TYPE_CHECKING:  # which readers of a run log do not need
     from autotvm_opevo.tuning.measurer import Finalist, Measurer
+    from autotvm_opevo.tuning.programs import Timed
 
 # Variance of the prior on the effect size, the mean divided by the standard deviation. The interval
 # holds with any; with this one it is tight after five to fifteen rounds.
