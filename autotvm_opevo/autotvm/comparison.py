@@ -20,7 +20,7 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.autotvm.evaluation import (
-    build,
+    build_networks,
     computed_dtypes,
     network_loaders,
     open_device,
@@ -144,10 +144,9 @@ def compare_logs(
     comparison = Comparison(names, operators, dtypes=computed_dtypes(mod))
     with shown_when_aborted(comparison):
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
-        libraries = [
-            run_compiler(partial(build, mod, target, [*best.values()]), "building a network")
-            for best in ({}, *best_of_logs)
-        ]
+        libraries = build_networks(
+            mod, target, [[*best.values()] for best in ({}, *best_of_logs)], runner
+        )
         with open_device(target, runner, time_limit) as (device, upload):
             networks = network_loaders(libraries, random_inputs(mod), device, upload)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -15,8 +16,9 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib import graph_executor
 
-from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
-from autotvm_opevo.autotvm.folding import nodes
+from autotvm_opevo._utils.text import last_line
+from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout, say_if_long
+from autotvm_opevo.autotvm.folding import nodes, operator_name
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.rpc import is_remote
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
@@ -24,13 +26,45 @@ from autotvm_opevo.tuning.programs import (
     MIN_REPEAT_MS,
     Array,
     Uploader,
+    compare_outputs,
     random_arrays,
     request_session,
     uploader,
 )
 
+logger = logging.getLogger(__name__)
+
 # Seconds for which a remote device is reserved, so that networks can be run once.
 _SESSION_TIMEOUT = 600
+# The pass that converts layouts, and operators for which that is right: those of the networks that
+# tests run. TVM 0.17 changes what a variance of channels computes, and cannot build a network with
+# topk of channels, for example.
+_CONVERSION = "AlterOpLayout"
+_CONVERTED_RIGHT = {
+    "",
+    "add",
+    "clip",
+    "concatenate",
+    "expand_dims",
+    "multiply",
+    "nn.avg_pool2d",
+    "nn.batch_flatten",
+    "nn.batch_norm",
+    "nn.bias_add",
+    "nn.conv2d",
+    "nn.dense",
+    "nn.dropout",
+    "nn.global_avg_pool2d",
+    "nn.lrn",
+    "nn.max_pool2d",
+    "nn.pad",
+    "nn.relu",
+    "nn.softmax",
+    "reshape",
+    "sigmoid",
+    "squeeze",
+    "transpose",
+}
 
 
 def evaluate_network(
@@ -39,27 +73,92 @@ def evaluate_network(
     """Compare a network, with its weights bound, untuned and built with a file's records, where
     AutoTVM's `runner` runs the trials.
     """
-    untuned = run_compiler(partial(build, mod, target), "building the untuned network")
-    tuned = run_compiler(partial(build, mod, target, best_file), "building the tuned network")
+    libraries = build_networks(mod, target, [[], best_file], runner)
     with open_device(target, runner) as (device, upload):
-        before, after = network_loaders([untuned, tuned], random_inputs(mod), device, upload)
+        before, after = network_loaders(libraries, random_inputs(mod), device, upload)
         return compare_with_untuned(before, after, computed_dtypes(mod))
+
+
+def build_networks(
+    mod: tvm.IRModule,
+    target: tvm.target.Target,
+    best: Sequence[PathLike[str] | Sequence[Record]],
+    runner: Runner,
+) -> list[Any]:
+    """Build a network, with its weights bound, with each of several files or sequences of records,
+    the first of which has none.
+
+    Where TVM fails to convert its layouts, or that changes what it computes, it is built without,
+    with a warning: the networks would all be wrong in the same way.
+    """
+
+    def build_all(*disabled: str) -> list[Any]:
+        return [
+            run_compiler(
+                partial(build, mod, target, records, disabled),
+                f"building the {'tuned' if records else 'untuned'} network",
+            )
+            for records in best
+        ]
+
+    may_be_wrong = {operator_name(node) for node in nodes(mod["main"])} - _CONVERTED_RIGHT
+    try:
+        libraries = build_all()
+    except (RuntimeError, ValueError) as error:
+        if not may_be_wrong:
+            raise
+        wrong = last_line(str(error))
+    else:
+        wrong = _changed_outputs(mod, target, libraries[0], runner) if may_be_wrong else ""
+    if wrong:
+        libraries = build_all(_CONVERSION)
+        logger.warning(
+            "TVM's conversion of layouts is wrong for this network (%s), which is compared without "
+            "it: deploy it with tvm.transform.PassContext(opt_level=3, disabled_pass=['%s'])",
+            wrong,
+            _CONVERSION,
+        )
+    return libraries
+
+
+def _changed_outputs(
+    mod: tvm.IRModule, target: tvm.target.Target, untuned: Any, runner: Runner
+) -> str:
+    """How the outputs of the untuned network are wrong; empty if they are not, or it cannot be
+    built without the conversion of layouts.
+    """
+    try:
+        as_imported = run_compiler(
+            partial(build, mod, target, [], [_CONVERSION]), "building the network as imported"
+        )
+    except RuntimeError as error:
+        logger.info("the conversion of layouts was not verified: %s", last_line(str(error)))
+        return ""
+    with open_device(target, runner) as (device, upload):
+        loaders = network_loaders([as_imported, untuned], random_inputs(mod), device, upload)
+        expected, actual = run_with_timeout(
+            _SESSION_TIMEOUT, lambda: [load().outputs() for load in loaders], "the networks"
+        )
+    difference, match = compare_outputs(expected, actual, computed_dtypes(mod))
+    return "" if match else f"it changes the outputs, relative error {difference:.1e}"
 
 
 def build(
     mod: tvm.IRModule,
     target: tvm.target.Target,
     best: PathLike[str] | Sequence[Record] | None = None,
+    disabled: Sequence[str] = (),
 ) -> Any:
     """Build a network whose weights are bound with the best of a file of records, or of a sequence
-    of them; untuned without.
+    of them; untuned without. Without the passes that are `disabled`.
     """
     records = str(best) if isinstance(best, PathLike) else list(best or [])
     scope, before = autotvm.GLOBAL_SCOPE, autotvm.GLOBAL_SCOPE.silent
     scope.silent = True  # or it would warn that a network is not tuned
     try:
         # The untuned one needs an empty context: without any, TVM downloads pre-tuned records.
-        with autotvm.apply_history_best(records), tvm.transform.PassContext(opt_level=3):
+        options = tvm.transform.PassContext(opt_level=3, disabled_pass=list(disabled))
+        with autotvm.apply_history_best(records), options:
             return relay.build(mod, target=target)
     finally:
         scope.silent = before

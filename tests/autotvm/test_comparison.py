@@ -70,7 +70,7 @@ def compared(logs):
 
 @pytest.fixture
 def nothing_built(monkeypatch):
-    monkeypatch.setattr(module, "build", lambda *_: pytest.fail("built"))
+    monkeypatch.setattr(evaluation, "build", lambda *_: pytest.fail("built"))
 
 
 def test_networks_and_operators_are_timed_in_turn_and_the_logs_stay_as_they_are(logs, compared):
@@ -150,9 +150,9 @@ def test_each_network_is_built_with_the_best_records_of_its_log_for_its_target(
     )
     mixed.write_text(logs[0].read_text() + other.read_text() + '{"input": ["llvm", "torn')
     built = []
-    build = module.build
+    build = evaluation.build
     monkeypatch.setattr(
-        module, "build", lambda *arguments: built.append(arguments[2]) or build(*arguments)
+        evaluation, "build", lambda *arguments: built.append(arguments[2]) or build(*arguments)
     )
     compare_logs(two_layers(), {}, TARGET, [mixed])
     assert [len(records) for records in built] == [0, 3]
@@ -161,14 +161,14 @@ def test_each_network_is_built_with_the_best_records_of_its_log_for_its_target(
 
 
 def test_a_network_with_other_outputs_is_not_timed(logs, monkeypatch):
-    build = module.build
+    build = evaluation.build
 
-    def wrong(mod, target, records):
+    def wrong(mod, target, records, disabled):
         main = mod["main"]
         body = main.body * relay.const(1.5) if records else main.body
         return build(tvm.IRModule.from_expr(relay.Function(main.params, body)), target)
 
-    monkeypatch.setattr(module, "build", wrong)
+    monkeypatch.setattr(evaluation, "build", wrong)
     comparison = compare_logs(two_layers(), {}, TARGET, logs[:1])
     assert not comparison.outputs_match
     assert comparison.relative_errors == [pytest.approx(0.5, rel=1e-4)]

@@ -1,0 +1,72 @@
+"""Networks as they are built to be compared: in layouts that are right."""
+
+import numpy as np
+import pytest
+import tvm
+from small_networks import TARGET, two_layers
+from tvm import autotvm, relay
+
+from autotvm_opevo.autotvm import evaluation
+from autotvm_opevo.autotvm.folding import fold
+
+
+def after_convolution(operator):
+    """An operator, of an image with 16 channels that a convolution has computed."""
+    x = relay.var("x", shape=(1, 3, 8, 8))
+    weight = np.random.default_rng(0).standard_normal((16, 3, 3, 3)).astype("float32")
+    y = relay.nn.conv2d(x, relay.const(weight), channels=16, kernel_size=(3, 3), padding=(1, 1))
+    return tvm.IRModule.from_expr(relay.Function([x], operator(y)))
+
+
+def normalize(x):
+    """Each pixel, over its channels."""
+    variance = relay.variance(x, (1,), keepdims=True)
+    return (x - relay.mean(x, (1,), keepdims=True)) / relay.sqrt(variance + relay.const(1e-5))
+
+
+WRONG = {
+    "changes the outputs, relative error": normalize,
+    "building the untuned network: ": lambda x: relay.topk(x, k=3, axis=1, ret_type="values"),
+}
+
+
+@pytest.fixture
+def networks(monkeypatch):
+    """The outputs of the networks that are compared."""
+    outputs = []
+
+    def compare(before, after, dtypes):
+        outputs.extend(load().outputs() for load in (before, after))
+
+    monkeypatch.setattr(evaluation, "compare_with_untuned", compare)
+    return outputs
+
+
+@pytest.mark.parametrize("reason", WRONG)
+def test_where_layouts_are_converted_wrong_networks_are_compared_as_imported(
+    networks, tmp_path, caplog, reason
+):
+    mod = fold(after_convolution(WRONG[reason]), None)
+    (tmp_path / "best.json").touch()
+    evaluation.evaluate_network(mod, TARGET, tmp_path / "best.json", autotvm.LocalRunner())
+    inputs = evaluation.random_inputs(mod)
+    with autotvm.apply_history_best([]), tvm.transform.PassContext(opt_level=0):
+        exact = relay.build(mod, TARGET)
+    (expected,) = evaluation.Instance(exact, tvm.cpu(), inputs).outputs()
+    for (actual,) in networks:
+        np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3)
+    assert reason in caplog.text
+    assert "disabled_pass=['AlterOpLayout']" in caplog.text
+
+
+def test_usual_networks_are_built_twice(networks, tmp_path, monkeypatch, caplog):
+    built = []
+    build = evaluation.build
+    monkeypatch.setattr(
+        evaluation, "build", lambda *arguments: built.append(arguments) or build(*arguments)
+    )
+    (tmp_path / "best.json").touch()
+    mod = fold(two_layers(), None)
+    evaluation.evaluate_network(mod, TARGET, tmp_path / "best.json", autotvm.LocalRunner())
+    assert len(built) == len(networks) == 2
+    assert not caplog.text
