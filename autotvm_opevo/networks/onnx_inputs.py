@@ -7,6 +7,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from traceback import format_exception_only, walk_tb
 from typing import Any
 
@@ -14,6 +15,8 @@ from autotvm_opevo._utils.imports import ONNX
 from autotvm_opevo._utils.text import last_line, pluralize
 from autotvm_opevo._utils.validation import as_integer
 
+# How a file begins that stands for another one.
+_GIT_LFS = b"version https://git-lfs.github.com/"
 # Of an input whose rank is not known either: an image, for example.
 _EXAMPLE = (1, 3, 224, 224)
 
@@ -33,13 +36,33 @@ def load_onnx(path: str | PathLike[str]) -> Any:
     except ImportError as error:
         raise ImportError(f"to read {path}, pip install '{ONNX}'") from error
     try:
-        return onnx.load(str(path))
+        model = onnx.load(str(path))
+        if model.functions:  # of the file's own, which TVM's importers do not look for
+            from onnx.inliner import inline_local_functions
+
+            model = inline_local_functions(model)
     except Exception as error:  # onnx and protobuf raise many kinds
-        raise ValueError(f"cannot read {path}: {error}") from error
+        raise ValueError(f"cannot read {path}: {_hint(Path(path))}{error}") from error
+    if not model.ir_version:
+        raise ValueError(f"cannot read {path}: it is empty, or no ONNX file")
+    return model
 
 
-def import_error(path: str | PathLike[str], error: Exception) -> ValueError:
-    """The error for a file that one of TVM's importers refuses.
+def _hint(path: Path) -> str:
+    """Why a file may be unreadable; empty if that is not known."""
+    if path.is_file():
+        with open(path, "rb") as file:
+            if file.read(len(_GIT_LFS)) == _GIT_LFS:
+                return "it is a pointer of Git LFS, fetch the file with git lfs pull; "
+        if path.suffix.lower() != ".onnx":
+            return "models must be ONNX files, to which other formats can be exported; "
+    return ""
+
+
+def import_error(
+    path: str | PathLike[str], error: Exception, shapes: Mapping[str, Sequence[int]]
+) -> ValueError:
+    """The error for a file that one of TVM's importers refuses with these shapes.
 
     Theirs may be long, and not say which operator it is: it is in their frames.
     """
@@ -51,8 +74,9 @@ def import_error(path: str | PathLike[str], error: Exception) -> ValueError:
     where = f" at {nodes[-1].op_type} {nodes[-1].name}".rstrip() if nodes else ""
     why = last_line("".join(format_exception_only(type(error), error))).rstrip(".")
     return ValueError(
-        f"cannot read {path}: TVM's importer fails{where}, {why}. Export the model without that "
-        "operator, or with another opset"
+        f"cannot read {path}: TVM's importer fails{where}, {why}. "
+        + (f"Check the shapes, {dict(shapes)}, or export" if shapes else "Export")
+        + " the model without that operator, or with another opset"
     )
 
 

@@ -316,7 +316,7 @@ def model_file(
         with redirect_stdout(StringIO()):  # TVM prints parts of the network before it raises
             return from_onnx(model, shape_dict=static), {}  # the module has the weights
     except Exception as error:  # TVM raises many kinds
-        raise import_error(path, error) from error
+        raise import_error(path, error, static) from error
 
 
 def _names_in_file(model: Any) -> dict[str, str]:

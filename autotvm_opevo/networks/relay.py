@@ -175,7 +175,7 @@ def model_file(
         try:
             mod, params = relay.frontend.from_onnx(model, shape=static)
         except Exception as error:  # TVM raises many kinds
-            raise import_error(path, error) from error
+            raise import_error(path, error, static) from error
         return (_with_layout(mod, layout) if layout else mod), params
     from tvm.driver import tvmc
 
@@ -185,7 +185,8 @@ def model_file(
             shape_dict={name: list(shape) for name, shape in (shapes or {}).items()} or None,
         )
     except tvmc.TVMCImportError as error:
-        raise ImportError(f"to read {path}, install {error}") from error
+        package = str(error).partition(".")[0]  # of a module of it
+        raise ImportError(f"to read {path}, install {package}") from error
     except Exception as error:  # each frontend raises its own
         why = (
             "unknown file extension; use one such as .onnx"

@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_files import save_inputs
 
-from autotvm_opevo.networks.onnx_inputs import import_error, inputs_of, static_shapes
+from autotvm_opevo.networks.onnx_inputs import import_error, inputs_of, load_onnx, static_shapes
 
 SHAPES = {"input.1": ("n", 3), "0": ("n", 5), "weight": (2,), "scale": (), "fixed": (4, 4)}
 
@@ -91,6 +91,50 @@ def test_other_shapes_are_refused(model, shapes, message):
         static_shapes("model", model, shapes, lambda: {"also fixed": "fixed"})
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("m.onnx", b"", "cannot read .*m.onnx: it is empty, or no ONNX file"),
+        ("m.onnx", b"no model", "cannot read .*m.onnx: [^;]*$"),
+        ("m.onnx", b"version https://git-lfs.github.com/spec/v1\n", "Git LFS.*git lfs pull; "),
+        ("m.tflite", b"TFL3", "m.tflite: models must be ONNX files, .*; "),
+    ],
+)
+def test_files_that_are_no_models_are_refused_with_what_they_are(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load_onnx(tmp_path / name)
+
+
+def test_functions_of_a_file_are_inlined(tmp_path):
+    """PyTorch's exporter writes such, some of them in others."""
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)]
+    double, quadruple = (
+        helper.make_function("own", name, ["a"], ["b"], nodes, opsets)
+        for name, nodes in (
+            ("Double", [helper.make_node("Add", ["a", "a"], ["b"])]),
+            (
+                "Quadruple",
+                [
+                    helper.make_node("Double", ["a"], ["c"], domain="own"),
+                    helper.make_node("Double", ["c"], ["b"], domain="own"),
+                ],
+            ),
+        )
+    )
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    node = helper.make_node("Quadruple", ["x"], ["y"], domain="own")
+    model = helper.make_model(
+        helper.make_graph([node], "g", [x], [y]),
+        functions=[double, quadruple],
+        opset_imports=opsets,
+        ir_version=8,
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    loaded = load_onnx(tmp_path / "model.onnx")
+    assert [node.op_type for node in loaded.graph.node] == ["Add", "Add"]
+
+
 SEQUENCE = helper.make_tensor_sequence_value_info("texts", TensorProto.FLOAT, None)
 STRINGS = helper.make_tensor_value_info("texts", TensorProto.STRING, [1])
 
@@ -121,14 +165,19 @@ def test_an_importers_error_is_one_line_with_the_operator():
     for graphs in ([nodes], [[helper.make_node("If", ["c"], ["y"])], nodes]):
         with pytest.raises(KeyError) as caught:
             _construct_nodes(*graphs)
-        message = str(import_error("m.onnx", caught.value))
+        message = str(import_error("m.onnx", caught.value, {}))
         assert message.startswith("cannot read m.onnx: TVM's importer fails at Resize /up/Resize, ")
         assert "\n" not in message
         assert "KeyError" in message
 
 
 def test_an_error_of_the_whole_file_names_no_operator():
-    message = str(import_error("m.onnx", NotImplementedError("no LSTM")))
+    message = str(import_error("m.onnx", NotImplementedError("no LSTM"), {}))
     assert message.startswith(
         "cannot read m.onnx: TVM's importer fails, NotImplementedError: no LSTM. Export"
     )
+
+
+def test_shapes_that_are_given_may_be_wrong():
+    message = str(import_error("m.onnx", ValueError("4 channels, not 3"), {"x": [1, 4, 8, 8]}))
+    assert "4 channels, not 3. Check the shapes, {'x': [1, 4, 8, 8]}, or export the" in message

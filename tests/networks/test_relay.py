@@ -62,6 +62,12 @@ def test_other_files_are_rejected(tmp_path, name):
         workloads.model_file(tmp_path / name)
 
 
+def test_the_package_that_reads_a_file_is_named(tmp_path):
+    (tmp_path / "model.tflite").write_bytes(b"TFL3")
+    with pytest.raises(ImportError, match=r"to read .*model\.tflite, install tflite$"):
+        workloads.model_file(tmp_path / "model.tflite")
+
+
 def test_dynamic_shapes_must_be_given(tmp_path):
     save_onnx(tmp_path / "model.onnx", ("N", 8, 8, 8))
     with pytest.raises(ValueError, match="--shape x=1x8x8x8"):
