@@ -78,7 +78,7 @@ def run_compiler(compile: Callable[[], T], what: str) -> T:
     except (ImportError, OSError, ValueError):
         raise
     except Exception as error:
-        why = last_line("".join(format_exception_only(type(error), error)))
+        why = last_line(format_exception_only(type(error), error)[0])  # without notes
         raise RuntimeError(f"TVM failed while {what}: {why}") from error
 
 
@@ -118,13 +118,15 @@ def say_if_long(what: str, done: Callable[[], str] = lambda: "") -> Iterator[Non
     taken, and what is `done`: in a terminal in the same line.
     """
     ended, start = threading.Event(), time.monotonic()
-    is_terminal = sys.stderr.isatty()
+    is_terminal = getattr(sys.stderr, "isatty", bool)()
 
     def say() -> None:
         said = ""
         while not ended.wait(_silence.left):
+            if _silence.left:  # another block has said something meanwhile
+                continue
             so_far = ", ".join(filter(None, [f"{time.monotonic() - start:.0f} s so far", done()]))
-            said = f"{what}: {so_far}"
+            said = f"{what}: {so_far}".ljust(len(said) if is_terminal else 0)
             _silence.say(said, _REWRITE if is_terminal else "\n")
         if said and is_terminal:
             _silence.say(said, "\n")

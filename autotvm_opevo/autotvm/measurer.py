@@ -185,8 +185,10 @@ class Measurer(measurer.Measurer):
         if task is self._task:
             return
         # AutoTVM's LocalRunner would start other servers in `set_task`
-        if self.pool is not None or self._servers or isinstance(self.runner, LocalRunner):
+        if self.pool is not None or self._servers:
             self.runner.task = task
+        elif isinstance(self.runner, LocalRunner):
+            self.runner.set_task(task)
         else:
             with _no_interrupts_in_children():
                 servers = run_with_timeout(

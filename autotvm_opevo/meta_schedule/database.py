@@ -307,7 +307,7 @@ def _check_operators(folder: Path, records: Iterable[tuple[int, Any]]) -> None:
     that were joined: TVM would schedule the one with what was measured for the other.
     """
     known: dict[int, Any] = {}
-    if any(known.setdefault(number, tensors) != tensors for number, tensors in records):
+    if any(tensors and known.setdefault(number, tensors) != tensors for number, tensors in records):
         raise _unreadable(
             folder,
             "records of several operators refer to one workload, by its line, as in joined files. "
@@ -359,14 +359,15 @@ def workload_number(value: Any) -> int | None:
 
 
 def _numbered_tensors(value: Any) -> tuple[int, Any] | None:
-    """The line number of a record's workload, and the dtypes and sizes of its tensors; their shapes
-    depend on the schedule, which may pack weights.
+    """The line number of a record's workload, and the dtypes and sizes of its tensors, None if the
+    record has none; their shapes depend on the schedule, which may pack weights.
     """
     number = workload_number(value)
     if number is None:
         return None
+    tensors = value[1][3]
     try:
-        return number, [(dtype, math.prod(shape)) for _, dtype, shape in value[1][3]]
+        return number, tensors and [(dtype, math.prod(shape)) for _, dtype, shape in tensors]
     except (TypeError, ValueError):
         return None
 

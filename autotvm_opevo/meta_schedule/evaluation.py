@@ -7,6 +7,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import tvm_ffi
 from tvm import relax
 from tvm.s_tir.meta_schedule.runner import RPCRunner
 
-from autotvm_opevo._utils.timeouts import run_compiler
+from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
 from autotvm_opevo.lowering.entry import entry_name
 from autotvm_opevo.lowering.network import build
 from autotvm_opevo.meta_schedule.targets import device_type
@@ -126,7 +127,9 @@ def network_loader(
 
     def load(mod: tvm.IRModule, database: Any = None) -> Callable[[], Instance]:
         what = "building the untuned network" if database is None else "building the tuned network"
-        load_library = run_compiler(lambda: upload(build(mod, target, database)), what)
+        executable = run_compiler(partial(build, mod, target, database), what)
+        with say_if_long("taking the network to the device"):
+            load_library = upload(executable)
         name = entry_name(mod)
         return lambda: Instance(load_library(), device, inputs, name)
 

@@ -32,7 +32,7 @@ from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.measurer import Measurer, Trial
 from autotvm_opevo.meta_schedule.roofline import work
 from autotvm_opevo.meta_schedule.runner import LocalRunner, has_device, is_local
-from autotvm_opevo.meta_schedule.store import TrialStore, network_key
+from autotvm_opevo.meta_schedule.store import TrialStore, network_key, remove_if_empty
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target
 from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, TaskState, TvmStrategy
@@ -202,6 +202,7 @@ def tune_network(
     elif isinstance(builder, str):
         builder = ms.Builder.create(builder)
     ours = [stage for stage in (builder, runner) if isinstance(stage, (LocalBuilder, LocalRunner))]
+    is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder, *folder.glob("database_*.json"))
     lock = Lock(folder / LOCK)
@@ -266,6 +267,8 @@ def tune_network(
         for stage in ours:
             stage.close()
         lock.release()
+        if is_new:
+            remove_if_empty(folder)
 
 
 def _is_own(path: str | PathLike[str], folder: Path) -> bool:
@@ -299,7 +302,8 @@ def _lower(
             return stack.enter_context(verifying(mod, target))
 
         # A new database has trials to make: the networks run while this process lowers.
-        find_wrong_operators = begin() if verify and not len(store.database) else None
+        is_new = not len(store.database) and not store.wrong_operators
+        find_wrong_operators = begin() if verify and is_new else None
         import_tensor_intrinsics()
         lowered, tasks, dynamic, others = lower()
         if not tasks:

@@ -220,6 +220,17 @@ def write_best(
     return old
 
 
+def remove_if_empty(folder: Path) -> None:
+    """Remove a folder that has nothing but the files of an empty database, as of a call that ended
+    before its first trial.
+    """
+    for file in (folder / RECORD_FILE, folder / WORKLOAD_FILE):
+        if file.exists() and not file.stat().st_size:
+            file.unlink()
+    with suppress(OSError):  # it is not empty
+        folder.rmdir()
+
+
 def count_records(folder: Path) -> int:
     """Number of records in a database's file: less than TVM's own count if its disk was full."""
     file = folder / RECORD_FILE

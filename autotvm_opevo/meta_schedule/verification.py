@@ -34,7 +34,7 @@ from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 logger = logging.getLogger(__name__)
 
 # Seconds to build and run a network as imported or lowered, and to find which operators are wrong.
-_SECONDS, _SEARCH_SECONDS = 20.0, 60.0
+_SECONDS, _SEARCH_SECONDS = 30.0, 60.0
 # Of weights, which are in a worker's memory several times: beyond which the networks run one after
 # the other, and beyond which they are not verified.
 _LARGE, _MAX_BYTES = 5e8, 2e9
@@ -120,7 +120,8 @@ def _find_wrong_operators(
 
     try:
         expected = as_imported.result()
-        failure = difference(lowered)
+        # alone, if it fails: beside the other one, there may be too little memory
+        failure = difference(lowered) and difference(run([], timeout=_SECONDS))
     except Exception as error:
         _say_not_verified(error)
         return None

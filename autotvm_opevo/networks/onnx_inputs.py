@@ -72,11 +72,13 @@ def import_error(
         if frame.f_code.co_name == "_construct_nodes"
     ]
     where = f" at {nodes[-1].op_type} {nodes[-1].name}".rstrip() if nodes else ""
+    is_named = nodes or type(error).__name__ == "OpNotImplemented"
+    without = " without that operator, or" if is_named else ""
     why = last_line("".join(format_exception_only(type(error), error))).rstrip(".")
     return ValueError(
         f"cannot read {path}: TVM's importer fails{where}, {why}. "
         + (f"Check the shapes, {dict(shapes)}, or export" if shapes else "Export")
-        + " the model without that operator, or with another opset"
+        + f" the model{without} with another opset"
     )
 
 
@@ -142,7 +144,7 @@ def _check_kinds(model: Any, path: str | PathLike[str]) -> None:
     from onnx import TensorProto
 
     for tensor in inputs_of(model):
-        kind = tensor.type.WhichOneof("value").removesuffix("_type")
+        kind = (tensor.type.WhichOneof("value") or "value without type").removesuffix("_type")
         if tensor.type.tensor_type.elem_type == TensorProto.STRING:
             kind = "tensor of strings"
         if kind != "tensor":

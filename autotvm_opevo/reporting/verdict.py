@@ -164,7 +164,7 @@ def _some(names: Sequence[str]) -> str:
 def _time(log: TuningLog) -> str:
     phases = sorted(log.runs.phases.items(), key=lambda item: -item[1])
     parts = [f"{phase} {format_duration(seconds)}" for phase, seconds in phases if seconds >= 0.5]
-    if not log.has_phases and log.duration:
+    if not (parts and log.has_phases) and log.duration:
         since = "in all" if log.runs.starts else "since the first result"
         parts.append(f"{format_duration(log.duration)} {since}")
     failures = sum((task.failures for task in log.tasks.values()), Counter())

@@ -310,6 +310,13 @@ class TestDatabasesAsPeopleKeepThem:
             OPENING[way](folder)
         assert contents(folder) == before
 
+    def test_not_if_records_have_no_tensors(self, folder):
+        lines = [json.loads(line) for line in (folder / RECORDS).read_text().splitlines()]
+        for line in lines:
+            line[1][3] = None
+        (folder / RECORDS).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        assert len(open_database(folder)) == len(lines)
+
     @pytest.mark.parametrize("way", ["open_existing", "compile_network", "history"])
     def test_without_the_records(self, folder, way):
         (folder / RECORDS).unlink()

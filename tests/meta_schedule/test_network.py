@@ -49,6 +49,16 @@ def test_a_transformer_encoder_is_tuned_and_its_outputs_match(tmp_path):
     assert result.comparison.outputs_match
 
 
+def test_of_a_network_without_anything_to_tune_no_work_directory_is_left(tmp_path):
+    x = relax.Var("x", relax.TensorType((2, 3), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(x)
+    with pytest.raises(ValueError, match="must have an operator that can be tuned; it has none"):
+        tune_network(builder.finalize(), {}, cpu(), tmp_path / "new")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_where_all_builds_fail_nothing_is_called_the_best(tmp_path):
     @derived_object
     class Failing(PyBuilder):

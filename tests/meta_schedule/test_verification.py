@@ -259,6 +259,38 @@ class TestCulprits:
         assert "which is tuned as TVM lowers it" in caplog.text
 
 
+def test_networks_run_while_they_are_lowered(monkeypatch, tmp_path):
+    begun = []
+
+    class Recorded(Here):
+        def submit(self, *arguments, timeout):
+            begun.append("runs")
+            return super().submit(*arguments, timeout=timeout)
+
+    monkeypatch.setattr(verification, "WorkerPool", Recorded)
+    module = "autotvm_opevo.meta_schedule.network"
+    monkeypatch.setattr(f"{module}.verifying", verifying)
+    monkeypatch.setattr(
+        f"{module}.lower_and_extract", lambda *given: begun.append("") or lower_and_extract(*given)
+    )
+    tune(convolution(), tmp_path, 1, evaluate=False)
+    assert begun[:3] == ["runs", "runs", ""]
+
+
+@pytest.mark.parametrize(("large", "workers"), [(1e9, 2), (100.0, 1)])
+def test_large_networks_run_one_after_the_other(monkeypatch, mod, large, workers):
+    sizes = []
+
+    class Recorded(Here):
+        def __init__(self, module, size):
+            sizes.append(size)
+
+    monkeypatch.setattr(verification, "WorkerPool", Recorded)
+    monkeypatch.setattr(verification, "_LARGE", large)
+    assert find(mod) == []
+    assert sizes == [workers]
+
+
 NAMES = [f"{kind}({i})" for i, kind in enumerate("abcdefghijklm")]
 
 

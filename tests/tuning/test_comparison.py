@@ -1,5 +1,6 @@
 """The comparison of logs, as data and as text."""
 
+import re
 from time import sleep
 from types import SimpleNamespace
 
@@ -89,9 +90,9 @@ class TestSlowNetworks:
 
         def wait():
             text = ""
-            while "ran" not in text:
+            while "80.0 s\n" not in text:
                 text += capsys.readouterr().err
-            assert text.endswith("timing the networks: 0 s so far, untuned ran in 80.0 s\n")
+            assert re.search(r"timing the networks: \d+ s so far, untuned ran in 80.0 s\n", text)
 
         second = SlowNetwork(clock, 2.0)
         second.outputs = lambda: wait() or SlowNetwork(clock, 2.0).outputs()
@@ -225,7 +226,7 @@ class TestOperators:
 
         comparison.time_operators(load, MINUTE)
         assert [bool(one.race.latencies) for one in comparison.differing] == [False, True]
-        assert "large was not timed alone: no such intrinsic" in caplog.text
+        assert re.search("large was not timed alone: .*no such intrinsic", caplog.text)
 
 
 class TestAbort:
