@@ -60,6 +60,11 @@ class Trial:
         return last_line(str(self.result.error_msg))[:300] if self.failure else ""
 
 
+# Candidates that are proposed at a time, for each builder or device: with more, a search proposes
+# less often, for which runs wait, and knows less.
+_AHEAD = 2
+
+
 class Measurer(measurer.Measurer):
     """See `tuning.measurer.Measurer`; candidates are MetaSchedule's, and trials are `Trial`.
 
@@ -85,7 +90,7 @@ class Measurer(measurer.Measurer):
             else 1
         )
         super().__init__(
-            min(batch, max(builds, devices)),
+            min(batch, _AHEAD * max(builds, devices)),
             builds,
             max(1, devices),
             builder.workers if ahead else None,
