@@ -50,6 +50,9 @@ Sizes = dict[str, Array]  # parts of each tile, shape (configurations, parts)
 
 # Limits of CUDA on the threads of a block, in all and along z, and on its shared memory, in bytes.
 _MAX_THREADS, _MAX_THREADS_Z, _MAX_SHARED = 1024, 64, 48 * 1024
+# Of the emulator: raised with every change of what it predicts, so that runs on an earlier one are
+# not resumed.
+_VERSION = 1
 # Hyperparameters of the Gaussian process are fitted to so many configurations.
 _MAX_FIT = 400
 _FOLDS = 5
@@ -231,6 +234,11 @@ class Job(runs.Job):
         """The task's label."""
         return f"{Path(self.path).stem}, emulated"
 
+    @property
+    def key(self) -> dict[str, Any]:
+        """See `runs.Job`; the digest is the emulator's."""
+        return {**super().key, "digest": _digest(self.path)}
+
     def prepare(self) -> tuple[Emulator, Task]:
         """The task and its emulator."""
         return _prepared(self.path, self.emulators)
@@ -239,27 +247,31 @@ class Job(runs.Job):
 @lru_cache(maxsize=16)
 def _prepared(path: str, folder: str) -> tuple[Emulator, Task]:
     """A task and its emulator, which is fitted only once."""
-    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
-    pool, file = Pool(Path(path)), Path(folder) / f"{Path(path).stem}-{digest}.pickle"
+    pool, file = Pool(Path(path)), Path(folder) / f"{Path(path).stem}-{_digest(path)}.pickle"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(pickle.dumps(Regression(*pool.training_set())))
     return Emulator(pool, pickle.loads(file.read_bytes())), pool.task
 
 
+def _digest(path: str) -> str:
+    """Identifies an emulator: its version, and the pool that it is fitted to."""
+    return hashlib.sha256(Path(path).read_bytes() + bytes([_VERSION])).hexdigest()[:12]
+
+
 def relative_to_best(
     results: Iterable[dict[str, Any]], all_runs: Iterable[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """The same results, with fractions of the best that any run has found on the task."""
-    best: dict[str, float] = {}
+    best: dict[str, float] = {}  # by digest
     for run in all_runs:
-        found = max((fraction for _, fraction, _ in run["steps"]), default=0.0)
-        best[run["landscape"]] = max(found, best.get(run["landscape"], 0.0))
+        most = max((fraction for _, fraction, _ in run["steps"]), default=0.0)
+        best[run["digest"]] = max(most, best.get(run["digest"], 0.0))
     return [
         {
             **run,
             "steps": [
-                (trial, fraction / best[run["landscape"]], seconds)
+                (trial, fraction / best[run["digest"]], seconds)
                 for trial, fraction, seconds in run["steps"]
             ],
         }

@@ -96,10 +96,14 @@ def test_tuners_run_on_an_emulator(pool, monkeypatch):
     emulator = emulated.Emulator(made, OutputsPerThread())
     monkeypatch.setattr(emulated, "_prepared", lambda *_: (emulator, made.task))
     job = emulated.Job(str(pool), True, "OpEvo", 0, 16)
-    assert runs.run(job)["measured"] == 16
+    result = runs.run(job)
+    assert result["measured"] == 16
+    monkeypatch.setattr(emulated, "_VERSION", 0)
+    assert result["digest"] != job.key["digest"]  # runs on another emulator are not resumed
     assert tuners.handles("OpEvo", made.task)
 
 
 def test_fractions_are_of_the_best_that_any_run_has_found():
-    slow, fast = ({"landscape": "task", "steps": [(1, fraction, 0.0)]} for fraction in (0.6, 1.2))
-    assert emulated.relative_to_best([slow], [slow, fast])[0]["steps"] == [(1, 0.5, 0.0)]
+    slow, fast = ({"digest": "task", "steps": [(1, fraction, 0.0)]} for fraction in (0.6, 1.2))
+    other = {"digest": "of an earlier emulator", "steps": [(1, 2.4, 0.0)]}
+    assert emulated.relative_to_best([slow], [slow, fast, other])[0]["steps"] == [(1, 0.5, 0.0)]
