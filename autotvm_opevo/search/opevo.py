@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -28,14 +27,9 @@ from autotvm_opevo.search.transfer import (
 Vertices = Sequence[int]
 Parents = Sequence[tuple[Vertices, float]]
 
-# Candidates made for the acquisition to select from; with results of other tasks, also random
+# Children made for the acquisition to select from; with results of other tasks, also random
 # configurations.
 _CANDIDATES, _RANDOM_CANDIDATES = 200, 100
-# In large spaces, children are as many as the square root of the size, up to this number: what the
-# acquisition prefers is seldom among 200, and few of those differ from a parent in one or two knobs
-# only. So for every four more children, one candidate is a step or two from a parent. In small
-# spaces, more candidates are no better.
-_MOST_CHILDREN = 1000
 # Where random draws find nothing feasible, also where so many walks from the parents end.
 _WALKS = 50
 # With this many results of its own, a search that knows of other tasks selects every second
@@ -54,8 +48,7 @@ class OpEvo(Search):
     from a parent selected in proportion to fitness (Equation 2) and takes a q-random walk on its
     graph (Equation 3). No configuration is proposed twice, nor one whose result was told.
 
-    With the Gaussian-process surrogate, `ask` makes 200 children, and in spaces of more than 40,000
-    configurations up to 1,000, as well as 200 configurations near the parents. It proposes those
+    With the Gaussian-process surrogate, `ask` makes up to 200 distinct children and proposes those
     with the highest acquisition value: log expected improvement plus log probability of
     feasibility. After 16 results and two batches without a better one, a third of the proposals are
     selected from the neighbours of the best configuration, and a third from random configurations.
@@ -245,35 +238,14 @@ class OpEvo(Search):
         if self._remaining is not None and len(self._remaining) <= _CANDIDATES:
             candidates = self._remaining
         else:
-            candidates = []
-            if parents:
-                children = min(max(_CANDIDATES, isqrt(self.space.size)), _MOST_CHILDREN)
-                candidates += self._children(parents, children)
-                candidates += self._near(parents, (children - _CANDIDATES) // 4)
+            children = _CANDIDATES if parents else 0
+            candidates = [
+                self.space.number(self._mutate(self._crossover(parents))) for _ in range(children)
+            ]
             if self._transfer_model:  # the portfolio's basin can be another than the optimum's
                 candidates += [*portfolio, *self._random(_RANDOM_CANDIDATES)]
             candidates += islice(self._walked(parents), _WALKS)
         return [number for number in dict.fromkeys(candidates) if self._is_proposable(number)]
-
-    def _children(self, parents: Parents, count: int) -> list[int]:
-        """Children for the acquisition to select from, some of them equal or known."""
-        columns = [
-            random_walk.sample_many(graph, inherited, self.mutation_rate, self._rng)
-            for graph, inherited in zip(self._graphs, zip(*self._crossover(parents, count)))
-        ]
-        return list(map(self.space.number, zip(*columns)))
-
-    def _near(self, parents: Parents, count: int) -> list[int]:
-        """Configurations that are one or two steps from a parent, some of them equal or known."""
-        near = []
-        for parent, steps in self._rng.integers((0, 1), (len(parents), 3), size=(count, 2)):
-            vertices = list(parents[parent][0])
-            for i in self._rng.integers(len(vertices), size=steps):
-                neighbours = self._graphs[i].neighbours(vertices[i])
-                if len(neighbours):
-                    vertices[i] = neighbours[int(self._rng.integers(len(neighbours)))]
-            near.append(self.space.number(vertices))
-        return near
 
     def _neighbours(self, vertices: Vertices) -> list[int]:
         """Some configurations that may be proposed, one step of one knob away."""
@@ -294,7 +266,7 @@ class OpEvo(Search):
         if not parents:
             return None
         for _ in range(_MAX_CHILDREN):
-            (child,) = self._crossover(parents, 1)
+            child = self._crossover(parents)
             for _ in range(_MAX_WALKS):
                 child = self._mutate(child)  # again, from where it stands (Section 4.4)
                 number = self.space.number(child)
@@ -323,12 +295,12 @@ class OpEvo(Search):
             for graph, vertex in zip(self._graphs, child)
         ]
 
-    def _crossover(self, parents: Parents, count: int) -> list[Vertices]:
-        """Multi-parent recombination, `count` times: every knob comes from a parent selected in
-        proportion to fitness (Equation 2).
+    def _crossover(self, parents: Parents) -> Vertices:
+        """Multi-parent recombination: every knob comes from a parent selected in proportion to
+        fitness (Equation 2).
         """
         best = parents[0][1]
         cumulative = list(accumulate(fitness / best for _, fitness in parents))
-        draws = self._rng.random((count, len(self.space.knobs))) * cumulative[-1]
+        draws = self._rng.random(len(self.space.knobs)) * cumulative[-1]
         selected = np.searchsorted(cumulative, draws, side="right").clip(max=len(parents) - 1)
-        return [[parents[j][0][i] for i, j in enumerate(row)] for row in selected.tolist()]
+        return [parents[j][0][i] for i, j in enumerate(selected)]

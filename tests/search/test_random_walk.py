@@ -46,10 +46,6 @@ def dense_distribution(graph, start, q):
     return probabilities
 
 
-def one_by_one(graph, starts, q, rng):
-    return [random_walk.sample(graph, start, q, rng) for start in starts]
-
-
 @pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("graph", GRAPHS, ids=repr)
 def test_distribution_is_the_series_of_appendix_a(graph, q):
@@ -88,17 +84,16 @@ def test_vertices_of_larger_degree_are_likelier_as_the_paper_remarks(q):
     assert side == pytest.approx(other, rel=1e-12)
 
 
-@pytest.mark.parametrize("sample_many", [one_by_one, random_walk.sample_many])
 @pytest.mark.parametrize("q", [0.3, 0.5, 0.9])
 @pytest.mark.parametrize("graph", GRAPHS, ids=repr)
-def test_samples_follow_the_distribution(graph, q, sample_many):
+def test_samples_follow_the_distribution(graph, q):
     """Chi-squared test of 4,000 walks: a correct sampler fails it with probability 1e-4, and the
     seed is fixed.
     """
     rng = np.random.default_rng(20210)
     start, walks = graph[0], 4000
     stops = np.bincount(
-        [graph.index(stop) for stop in sample_many(graph, [start] * walks, q, rng)],
+        [graph.index(random_walk.sample(graph, start, q, rng)) for _ in range(walks)],
         minlength=len(graph),
     )
     expected = walks * random_walk.distribution(graph, start, q)
@@ -114,7 +109,6 @@ def test_samples_follow_the_distribution(graph, q, sample_many):
 def test_walk_on_a_single_vertex_stays_there(graph):
     rng = np.random.default_rng(0)
     assert {random_walk.sample(graph, graph[0], 0.9, rng) for _ in range(20)} == {graph[0]}
-    assert random_walk.sample_many(graph, [graph[0]] * 20, 0.9, rng) == [graph[0]] * 20
     assert random_walk.distribution(graph, graph[0], 0.9).tolist() == pytest.approx([1.0])
 
 
@@ -126,7 +120,6 @@ def test_walk_stops_at_isolated_vertices():
     islands = TwoIslands([1, 2])
     assert random_walk.distribution(islands, 2, 0.5).tolist() == pytest.approx([0.0, 1.0])
     assert random_walk.sample(islands, 2, 0.999, np.random.default_rng(0)) == 2
-    assert random_walk.sample_many(islands, [2], 0.999, np.random.default_rng(0)) == [2]
 
 
 def test_distribution_over_thousands_of_vertices():
