@@ -108,7 +108,7 @@ def test_errors_are_one_line_before_anything_is_built(
     folder, monkeypatch, capfd, arguments, status, message
 ):
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(comparison, "build", lambda *_: pytest.fail("built"))
+    monkeypatch.setattr(comparison, "build_networks", lambda *_: pytest.fail("built"))
     code, errors = errors_of(["compare", *arguments], capfd)
     assert code == status
     assert message in errors
