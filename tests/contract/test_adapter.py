@@ -321,7 +321,7 @@ class TestBest:
         self, adapter, earlier, stays, monkeypatch
     ):
         """It is not there to be timed again, and must not lose against what is."""
-        monkeypatch.setattr(run, "CONFIRMATION_SHARE", 1.0)
+        monkeypatch.setattr(run, "CONFIRMATION_SHARE", 1e3)
         equal = {"task_scheduler": "equal"}
         adapter.tune(2, "other", seconds=lambda number: earlier, **equal)
         result = adapter.tune(6, "other", seconds=None, **equal)
