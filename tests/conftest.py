@@ -10,6 +10,8 @@ from hypothesis import settings
 from known_machine import measured_once
 from known_networks import once_for_each_network, verified_once
 
+from autotvm_opevo._utils import timeouts
+
 settings.register_profile("default", max_examples=60, deadline=None)
 settings.register_profile("soak", max_examples=2_000, deadline=None)
 settings.load_profile("default")
@@ -46,6 +48,12 @@ def _networks_are_known():
             if module := sys.modules.get(name):
                 patch.setattr(module, function, once(getattr(module, function)))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _nothing_says_that_it_takes_long(monkeypatch):
+    """How busy the machine is must not decide what is on standard error."""
+    monkeypatch.setattr(timeouts, "_SILENT", 600.0)
 
 
 @pytest.fixture(autouse=True)
