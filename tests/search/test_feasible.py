@@ -78,6 +78,11 @@ def fitness(configuration):
     return 1.0 / (1 + sum(abs(math.log2(1 + number) - 2.25) for number in numbers))
 
 
+def logged(caplog):
+    """Not what servers of other tests still log from their threads."""
+    return [record for record in caplog.records if record.name.startswith("autotvm_opevo")]
+
+
 def run(search, trials, value=fitness):
     proposed = []
     while len(proposed) < trials and (batch := search.ask(8)):
@@ -108,7 +113,7 @@ def test_many_different_feasible_configurations_are_found(name, make, caplog):
     proposed = run(make(space, seed=0), trials)
     assert all(map(space.is_feasible, proposed))
     assert len(set(map(space.index, proposed))) == len(proposed) >= trials
-    assert not caplog.records
+    assert not logged(caplog)
 
 
 @pytest.mark.parametrize("name", ["a product", "a chain", "an order that fits a choice"])
@@ -165,7 +170,7 @@ def test_where_nothing_is_feasible_one_warning_names_the_constraint(make, caplog
     assert search.ask(8) == []
     assert not search.has_next()
     assert search.ask(1) == []
-    (record,) = caplog.records
+    (record,) = logged(caplog)
     assert record.levelno == logging.WARNING
     assert "finds no feasible configuration: the constraint" in caplog.text
     assert "fits_in_memory leaves few or none of" in caplog.text
@@ -175,7 +180,7 @@ def test_where_nothing_is_feasible_one_warning_names_the_constraint(make, caplog
 def test_where_no_configuration_of_a_small_space_is_feasible_a_warning_says_so(caplog):
     search = OpEvo(Space(knobs(POWERS, 3), lambda c: False), seed=0)
     assert (search.ask(8), search.ask(8)) == ([], [])
-    assert len(caplog.records) == 1
+    assert len(logged(caplog)) == 1
     assert "leaves none of 1,331" in caplog.text
 
 
@@ -183,7 +188,7 @@ def test_a_small_space_that_is_exhausted_needs_no_warning(caplog):
     search = OpEvo(Space(knobs(POWERS, 3), product_is(2)), seed=0)
     assert len(run(search, 9)) == 3
     assert search.ask(8) == []
-    assert not caplog.records
+    assert not logged(caplog)
 
 
 @pytest.mark.parametrize("surrogate", ["gp", None])
@@ -208,7 +213,7 @@ def test_from_what_is_told_after_the_end_the_search_goes_on(caplog):
     proposed = run(search, 16)
     assert len(proposed) >= 16
     assert all(map(space.is_feasible, proposed))
-    assert len(caplog.records) == 1
+    assert len(logged(caplog)) == 1
 
 
 def test_a_mild_constraint_needs_no_walks(monkeypatch):
