@@ -45,6 +45,8 @@ logger = logging.getLogger(__name__)
 
 # Lock file of a work directory.
 LOCK = "lock"
+# A record's: their dtypes and sizes.
+Tensors = list[tuple[str, int]]
 # TVM's latency of a failed trial is larger.
 _FAILED = 1e9
 # Characters of TVM's reasons, which may have a whole workload.
@@ -307,13 +309,28 @@ def _check_operators(folder: Path, records: Iterable[tuple[int, Any]]) -> None:
     that were joined: TVM would schedule the one with what was measured for the other.
     """
     known: dict[int, Any] = {}
-    if any(tensors and known.setdefault(number, tensors) != tensors for number, tensors in records):
+    if any(
+        tensors and not _may_be_of_one_operator(known.setdefault(number, tensors), tensors)
+        for number, tensors in records
+    ):
         raise _unreadable(
             folder,
             "records of several operators refer to one workload, by its line, as in joined files. "
             "Keep each database in a folder of its own, and name all of them, such as with "
             "--history or UnionDatabase",
         )
+
+
+def _may_be_of_one_operator(tensors: Tensors, others: Tensors) -> bool:
+    """Whether two schedules' tensors have the same dtypes and output, and inputs of about the same
+    sizes: weights that a schedule packs are padded to its tiles, which adds less than the extent of
+    each of two dimensions.
+    """
+    return (
+        [dtype for dtype, _ in tensors] == [dtype for dtype, _ in others]
+        and tensors[-1] == others[-1]
+        and all(a < 4 * b and b < 4 * a for (_, a), (_, b) in zip(tensors, others))
+    )
 
 
 def _unreadable(folder: Path, reason: str) -> ValueError:
@@ -358,9 +375,9 @@ def workload_number(value: Any) -> int | None:
     return None
 
 
-def _numbered_tensors(value: Any) -> tuple[int, Any] | None:
-    """The line number of a record's workload, and the dtypes and sizes of its tensors, None if the
-    record has none; their shapes depend on the schedule, which may pack weights.
+def _numbered_tensors(value: Any) -> tuple[int, Tensors | None] | None:
+    """The line number of a record's workload, and its tensors, None if the record has none; their
+    shapes depend on the schedule, which may pack weights.
     """
     number = workload_number(value)
     if number is None:

@@ -310,6 +310,15 @@ class TestDatabasesAsPeopleKeepThem:
             OPENING[way](folder)
         assert contents(folder) == before
 
+    @pytest.mark.parametrize("padding", [(1000, 1024), (1000, 1001), (3, 8), (1, 1)])
+    def test_not_if_a_schedule_pads_the_weights_that_it_packs(self, folder, padding):
+        lines = [json.loads(line) for line in (folder / RECORDS).read_text().splitlines()]
+        inputs, output = [["TENSOR", "float32", [n]] for n in padding], ["TENSOR", "float32", [9]]
+        for i, line in enumerate(lines):
+            line[1][3] = [output, inputs[i % 2], output]
+        (folder / RECORDS).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        assert len(open_database(folder)) == len(lines)
+
     def test_not_if_records_have_no_tensors(self, folder):
         lines = [json.loads(line) for line in (folder / RECORDS).read_text().splitlines()]
         for line in lines:
