@@ -19,7 +19,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
-from autotvm_opevo.lowering.block_rewriter import BlockRewriter, static_shape
+from autotvm_opevo.lowering.rewriting import BlockRewriter, static_shape
 
 # The axes of one layout, in the order of the other. The latter is also where each axis of NCHW is
 # in NHWC.
@@ -68,11 +68,6 @@ def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
     Inputs and outputs stay as they are. So do convolutions with other weights, which would be
     transposed in each run, and what is not in a dataflow block or has extents that are not known.
     Transposes that nothing reads are left to ``FoldConstant``.
-
-    Parameters
-    ----------
-    mod : tvm.IRModule
-        A Relax network with bound weights.
     """
     return _Conversion.apply(mod)
 
@@ -94,11 +89,8 @@ class _Conversion(BlockRewriter):
 
     def _rewrite(self, var: Any, value: Any) -> Any:
         """The value of a variable, computed in NHWC; None if it stays as it is."""
-        name = (
-            getattr(value.op, "name", "").removeprefix("relax.")
-            if isinstance(value, relax.Call)
-            else ""
-        )
+        operator = getattr(value, "op", None)  # none of a tuple's element
+        name = getattr(operator, "name", "").removeprefix("relax.")
         if name == "permute_dims":
             return self._permute_dims(var, value)
         if name == "reshape" and value.args[0] in self._nhwc:
@@ -137,11 +129,8 @@ class _Conversion(BlockRewriter):
     def _conv2d(self, call: Any) -> Any:
         (data, weight), attrs = call.args, call.attrs
         layouts = attrs.data_layout, attrs.kernel_layout, attrs.out_layout
-        if (
-            layouts != ("NCHW", "OIHW", "NCHW")
-            or not isinstance(weight, tvm.ir.Constant)
-            or not _is_static(data)
-        ):
+        is_constant = isinstance(weight, tvm.ir.Constant)
+        if layouts != ("NCHW", "OIHW", "NCHW") or not is_constant or not _is_static(data):
             return None
         kernel = _transposed_constant(weight, _OIHW_TO_HWIO)
         data, before = self._padded.get(data, (data, [0] * 4))
@@ -167,9 +156,7 @@ class _Conversion(BlockRewriter):
         of_stack = attrs.axis is not None and [*map(int, attrs.axis)] == [0] and not attrs.keepdims
         if len(images) < 2 or not of_stack or not self._is_region(images):
             return None
-        return reduce(
-            lambda x, y: self._emit(op.add(x, y)), [self._image(image) for image in images]
-        )
+        return reduce(lambda x, y: self._emit(op.add(x, y)), map(self._image, images))
 
     def _elementwise(self, call: Any) -> Any:
         tensors = [arg for arg in call.args if isinstance(arg.ty, relax.TensorType)]
@@ -184,13 +171,13 @@ class _Conversion(BlockRewriter):
         """Merge a transpose with that of its image."""
         (data,), axes = call.args, call.attrs.axes
         if data in self._split:
-            self._split[var] = self._split[data].permuted(axes)
+            split = self._split[data]
+            order = split.order[::-1] if axes is None else [split.order[int(i)] for i in axes]
+            self._split[var] = replace(split, order=order)
             return None
         if data in self._nhwc:
-            return op.permute_dims(
-                self._nhwc[data],
-                [_axis(axis) for axis in (axes if axes is not None else (3, 2, 1, 0))],
-            )
+            axes = (3, 2, 1, 0) if axes is None else axes
+            return op.permute_dims(self._nhwc[data], [_axis(axis) for axis in axes])
         if _is_static(data) and axes is not None and [int(axis) % 4 for axis in axes] == _TO_NCHW:
             self._transposed[var] = data
         return None
@@ -203,19 +190,16 @@ class _Conversion(BlockRewriter):
         parts = _group(shape, extents) if shape and extents else None
         if shape and parts:
             in_nhwc = [part for axis in _TO_NHWC for part in parts[axis]]
-            self._split[var] = _SplitImage(
-                self._nhwc[call.args[0]], shape, in_nhwc, list(range(len(shape)))
-            )
+            order = list(range(len(shape)))
+            self._split[var] = _SplitImage(self._nhwc[call.args[0]], shape, in_nhwc, order)
 
     def _merge_axes(self, call: Any) -> Any:
         """The last of these operators: all three of them, in NHWC."""
         split, shape = self._split[call.args[0]], static_shape(call)
-        merged = (
-            _group([split.shape[part] for part in split.order], shape)
-            if shape and len(shape) == 4
-            else None
-        )
-        if not shape or not merged:
+        if not shape or len(shape) != 4:
+            return None
+        merged = _group([split.shape[part] for part in split.order], shape)
+        if not merged:
             return None
         in_nhwc = [split.order[i] for axis in _TO_NHWC for i in merged[axis]]
         y = self._emit(op.reshape(split.image, [split.shape[part] for part in split.in_nhwc]))
@@ -229,9 +213,7 @@ class _Conversion(BlockRewriter):
         )
 
     def _image(self, tensor: Any) -> Any:
-        """A tensor in NHWC. One with fewer axes gets those by which it would be broadcast; a scalar
-        needs none.
-        """
+        """A tensor in NHWC; with fewer axes, it gets those by which it would be broadcast."""
         ndim = tensor.ty.ndim
         if ndim == 0:
             return tensor
@@ -249,12 +231,9 @@ class _Conversion(BlockRewriter):
     def _in_nchw(self, value: Any) -> Any:
         """The images of a value that is in NHWC, transposed."""
         if isinstance(value.ty, relax.TupleType):
-            fields = (self._emit(relax.TupleGetItem(value, i)) for i in range(len(value.ty.fields)))
+            fields = [self._emit(relax.TupleGetItem(value, i)) for i in range(len(value.ty.fields))]
             return relax.Tuple(
-                [
-                    self._emit(self._in_nchw(field)) if field.ty.ndim == 4 else field
-                    for field in fields
-                ]
+                [self._emit(self._in_nchw(x)) if x.ty.ndim == 4 else x for x in fields]
             )
         return op.permute_dims(value, _TO_NCHW)
 
@@ -269,10 +248,6 @@ class _SplitImage:
     shape: list[int]
     in_nhwc: list[int]
     order: list[int]
-
-    def permuted(self, axes: Any) -> _SplitImage:
-        order = self.order[::-1] if axes is None else [self.order[int(axis)] for axis in axes]
-        return replace(self, order=order)
 
 
 def _group(parts: list[int], extents: list[int]) -> list[list[int]] | None:
@@ -314,94 +289,49 @@ def _axis(axis: Any) -> int:
     return _TO_NCHW[int(axis) % 4]
 
 
-def _pool(function: Callable[..., Any], *names: str) -> Callable[[Any, Any], Any]:
-    def rule(x: Any, call: Any) -> Any:
-        attrs = call.attrs
-        if (attrs.layout, attrs.out_layout) != ("NCHW", "NCHW"):
-            return None
-        return function(x, *(getattr(attrs, name) for name in names), layout="NHWC")
-
-    return rule
-
-
-def _reduce(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    def rule(x: Any, call: Any) -> Any:
-        attrs = call.attrs
-        axes = [_axis(axis) for axis in (attrs.axis if attrs.axis is not None else range(4))]
-        left = [axis for axis in _TO_NCHW if axis not in axes]
-        # Without the axes, what is left must be in the same order.
-        return function(x, axes, attrs.keepdims) if attrs.keepdims or left == sorted(left) else None
-
-    return rule
-
-
-def _pad(x: Any, call: Any) -> Any:
-    width = call.attrs.pad_width
-    return op.nn.pad(
-        x,
-        [width[2 * axis + i] for axis in _TO_NHWC for i in (0, 1)],
-        call.attrs.pad_mode,
-        call.attrs.pad_value,
-    )
-
-
 def _zero_padding(call: Any) -> list[int] | None:
-    """Zeros above, left of, below and right of an image, as a convolution adds them; None if
-    something else is added.
-    """
-    attrs = call.attrs
-    width = [int(n) for n in attrs.pad_width]
-    if (
-        attrs.pad_mode != "constant"
-        or attrs.pad_value != 0
-        or len(width) != 8
-        or any(width[:4])
-        or min(width) < 0
-    ):
+    """The zeros around an image in a convolution's order; None if something else is added."""
+    attrs, width = call.attrs, [int(n) for n in call.attrs.pad_width]
+    has_zeros = attrs.pad_mode == "constant" and attrs.pad_value == 0
+    if not has_zeros or len(width) != 8 or any(width[:4]) or min(width) < 0:
         return None
     top, bottom, left, right = width[4:]
     return [top, left, bottom, right]
 
 
-def _resize2d(x: Any, call: Any) -> Any:
-    attrs = call.attrs
-    if attrs.layout != "NCHW":
-        return None
-    return op.image.resize2d(
-        x,
-        call.args[1],
-        roi=tuple(float(value) for value in attrs.roi),
-        layout="NHWC",
-        method=attrs.method,
-        coordinate_transformation_mode=attrs.coordinate_transformation_mode,
-        rounding_method=attrs.rounding_method,
-        cubic_alpha=attrs.cubic_alpha,
-        cubic_exclude=attrs.cubic_exclude,
-        extrapolation_value=attrs.extrapolation_value,
-        out_dtype=attrs.out_dtype,
-    )
+def _with(change: Callable[[Any], dict[str, Any] | None]) -> Callable[[Any, Any], Any]:
+    """A rule for an operator that is the same in NHWC, but for some attributes, given its own."""
+
+    def rule(x: Any, call: Any) -> Any:
+        changed, kind = change(call.attrs), type(call.attrs).__tvm_ffi_type_info__
+        if changed is None:
+            return None
+        attrs = {field.name: getattr(call.attrs, field.name) for field in kind.fields}
+        attrs = tvm.ir.make_node(kind.type_key, **{**attrs, **changed})
+        return relax.Call(call.op, [x, *call.args[1:]], attrs)
+
+    return rule
 
 
-def _batch_norm(x: Any, call: Any) -> Any:
-    attrs = call.attrs
-    options = attrs.epsilon, attrs.center, attrs.scale, attrs.momentum, attrs.training
-    return op.nn.batch_norm(x, *call.args[1:], _axis(attrs.axis), *options)
+def _pool(attrs: Any) -> dict[str, Any] | None:
+    layouts = attrs.layout, attrs.out_layout
+    return {"layout": "NHWC", "out_layout": "NHWC"} if layouts == ("NCHW", "NCHW") else None
 
 
-def _instance_norm(x: Any, call: Any) -> Any:
-    attrs = call.attrs
+def _reduce(attrs: Any) -> dict[str, Any] | None:
+    axes = [_axis(axis) for axis in (range(4) if attrs.axis is None else attrs.axis)]
+    left = [axis for axis in _TO_NCHW if axis not in axes]
+    # Without the axes, what is left must be in the same order.
+    return {"axis": axes} if attrs.keepdims or left == sorted(left) else None
+
+
+def _normalize(attrs: Any) -> dict[str, Any]:
     axes = [_axis(axis) for axis in attrs.axes]
-    return op.nn.instance_norm(
-        x, *call.args[1:], _axis(attrs.channel_axis), axes, attrs.epsilon, attrs.center, attrs.scale
-    )
+    return {"channel_axis": _axis(attrs.channel_axis), "axes": axes}
 
 
-def _group_norm(x: Any, call: Any) -> Any:
-    attrs = call.attrs
-    axes = _axis(attrs.channel_axis), [_axis(axis) for axis in attrs.axes]
-    return op.nn.group_norm(
-        x, *call.args[1:], attrs.num_groups, *axes, attrs.epsilon, attrs.center, attrs.scale
-    )
+def _pad(attrs: Any) -> dict[str, Any]:
+    return {"pad_width": [attrs.pad_width[2 * axis + i] for axis in _TO_NHWC for i in (0, 1)]}
 
 
 def _strided_slice(x: Any, call: Any) -> Any:
@@ -424,33 +354,19 @@ def _broadcast_to(x: Any, call: Any) -> Any:
     return x if shape == static_shape(x) else op.broadcast_to(x, shape)
 
 
-_WINDOW = "pool_size", "strides", "padding", "dilation", "ceil_mode", "count_include_pad"
+_ON_AXIS = _with(lambda attrs: {"axis": _axis(attrs.axis)})
 
 # Operators on one image, which is given in NHWC, with the call in NCHW. Images of the result are in
 # NHWC, other tensors the same.
 _RULES: dict[str, Callable[[Any, Any], Any]] = {
-    "nn.max_pool2d": _pool(op.nn.max_pool2d, *_WINDOW),
-    "nn.avg_pool2d": _pool(op.nn.avg_pool2d, *_WINDOW),
-    "nn.adaptive_avg_pool2d": _pool(op.nn.adaptive_avg_pool2d, "output_size"),
-    "max": _reduce(op.max),
-    "mean": _reduce(op.mean),
-    "min": _reduce(op.min),
-    "sum": _reduce(op.sum),
-    "nn.batch_norm": _batch_norm,
-    "nn.dropout": lambda x, call: op.nn.dropout(x, call.attrs.rate),
-    "nn.group_norm": _group_norm,
-    "nn.instance_norm": _instance_norm,
-    "nn.pad": _pad,
-    "nn.prelu": lambda x, call: op.nn.prelu(x, call.args[1], _axis(call.attrs.axis)),
-    "nn.softmax": lambda x, call: op.nn.softmax(x, _axis(call.attrs.axis)),
+    **dict.fromkeys(["nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d"], _with(_pool)),
+    **dict.fromkeys(["max", "mean", "min", "sum"], _with(_reduce)),
+    **dict.fromkeys(["nn.batch_norm", "nn.prelu", "nn.softmax", "split"], _ON_AXIS),
+    **dict.fromkeys(["quantize", "dequantize"], _ON_AXIS),
+    **dict.fromkeys(["nn.group_norm", "nn.instance_norm"], _with(_normalize)),
+    "nn.dropout": _with(lambda attrs: {}),
+    "nn.pad": _with(_pad),
+    "image.resize2d": _with(lambda attrs: {"layout": "NHWC"} if attrs.layout == "NCHW" else None),
     "broadcast_to": _broadcast_to,
-    "image.resize2d": _resize2d,
-    "split": lambda x, call: op.split(x, call.attrs.indices_or_sections, _axis(call.attrs.axis)),
     "strided_slice": _strided_slice,
-    "quantize": lambda x, call: op.quantize(
-        x, *call.args[1:], _axis(call.attrs.axis), call.attrs.out_dtype
-    ),
-    "dequantize": lambda x, call: op.dequantize(
-        x, *call.args[1:], _axis(call.attrs.axis), call.attrs.out_dtype
-    ),
 }

@@ -39,17 +39,13 @@ def entry_name(mod: tvm.IRModule) -> str:
             f"{type(mod).__name__} given"
         )
     functions = {
-        str(variable.name_hint): function
+        str(variable.name_hint): function.attrs or {}
         for variable, function in mod.functions_items()
         if isinstance(function, relax.Function)
     }
     if "main" in functions:
         return "main"
-    public = [
-        name
-        for name, function in functions.items()
-        if function.attrs and "global_symbol" in function.attrs
-    ]
+    public = [name for name, attrs in functions.items() if "global_symbol" in attrs]
     names = public or list(functions)
     if not names:
         others = [variable.name_hint for variable, _ in mod.functions_items()]
@@ -91,14 +87,11 @@ def bind_params(mod: tvm.IRModule, params: Any) -> tvm.IRModule:
         if isinstance(function, relax.Function)
     }
     by_function = {name: params}
-    named = isinstance(params, Mapping) and any(
-        variable.name in params for variable in mod[name].params
-    )
     if (
         isinstance(params, Mapping)
         and params
-        and not named
-        and all(_is_list(values) for values in params.values())
+        and all(map(_is_list, params.values()))
+        and not any(variable.name in params for variable in mod[name].params)
     ):
         by_function = dict(params)
         if unknown := [str(given) for given in by_function if given not in functions]:
@@ -109,9 +102,7 @@ def bind_params(mod: tvm.IRModule, params: Any) -> tvm.IRModule:
     mod = mod.clone()
     for name, values in by_function.items():
         function = mod[functions[name]]
-        attached = (
-            list(function.attrs["params"]) if function.attrs and "params" in function.attrs else []
-        )
+        attached = list((function.attrs or {}).get("params", []))
         if not values and len(attached) == len(_weights(function, len(attached))):
             values = attached
         if bindings := _bindings(function, name, values):
@@ -153,7 +144,6 @@ def unbind_params(mod: tvm.IRModule) -> tuple[tvm.IRModule, dict[str, tvm.runtim
 
 def _bindings(function: relax.Function, name: str, params: Any) -> dict[Any, Any]:
     """The values of a function's parameters by variable."""
-    variables = list(function.params)
     if params is None:
         return {}
     if _is_list(params) and all(
@@ -171,7 +161,7 @@ def _bindings(function: relax.Function, name: str, params: Any) -> dict[Any, Any
             )
         pairs = list(zip(weights, params))
     elif isinstance(params, Mapping):
-        pairs = [(_variable(variables, name, key), value) for key, value in params.items()]
+        pairs = [(_variable(function, name, key), value) for key, value in params.items()]
     else:
         kind = type(params).__name__
         raise ValueError(
@@ -181,28 +171,26 @@ def _bindings(function: relax.Function, name: str, params: Any) -> dict[Any, Any
 
 
 def _weights(function: relax.Function, count: int) -> list[Any]:
-    """The parameters that take the values of a list: those after the inputs, or the last ones if
-    the module does not tell.
-    """
-    inputs = function.attrs.get("num_input", None) if function.attrs else None
+    """The parameters that a list is for: those after the inputs, or the last ones if unknown."""
+    inputs = (function.attrs or {}).get("num_input", None)
     variables = list(function.params)
     return variables[max(0, len(variables) - count) if inputs is None else int(inputs) :]
 
 
-def _variable(variables: Sequence[Any], function: str, key: Any) -> Any:
+def _variable(function: relax.Function, name: str, key: Any) -> Any:
     """The parameter of a function that is meant: itself, or one of its name."""
     wanted = key.name if isinstance(key, relax.Var) else key
-    named = [variable for variable in variables if variable.name == wanted]
+    named = [variable for variable in function.params if variable.name == wanted]
     same = [v for v in named if isinstance(key, relax.Var) and v.same_as(key)]
     if not named:
-        names = _join(variable.name for variable in variables)
+        names = _join(variable.name for variable in function.params)
         raise ValueError(
-            f"params must be of the function {function}, whose parameters are {names}; "
+            f"params must be of the function {name}, whose parameters are {names}; "
             f"{str(wanted)!r} given"
         )
     if len(same or named) > 1:
         raise ValueError(
-            f"params must be by variable where names are not unique: {function} has "
+            f"params must be by variable where names are not unique: {name} has "
             f"{len(named)} named {wanted!r}"
         )
     return (same or named)[0]
@@ -240,12 +228,9 @@ def _fits(value: Any, kind: tvm.ir.Type) -> bool:
         return False
     if not isinstance(kind.shape, relax.ShapeExpr):
         return kind.ndim in (-1, len(value.shape))
-    extents = [
-        int(extent) if isinstance(extent, (int, tvm.tirx.IntImm)) else None
-        for extent in kind.shape.values
-    ]
-    return len(extents) == len(value.shape) and all(
-        expected in (None, int(extent)) for expected, extent in zip(extents, value.shape)
+    return len(kind.shape.values) == len(value.shape) and all(
+        not isinstance(expected, (int, tvm.tirx.IntImm)) or int(expected) == int(extent)
+        for expected, extent in zip(kind.shape.values, value.shape)
     )
 
 

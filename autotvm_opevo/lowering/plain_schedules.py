@@ -45,9 +45,8 @@ def _scheduled(function: tvm.tirx.PrimFunc) -> tvm.tirx.PrimFunc:
             _schedule_block(schedule, block)
     except ScheduleError:
         return function
-    return (
-        schedule.mod["main"].with_attrs(function.attrs) if function.attrs else schedule.mod["main"]
-    )
+    scheduled = schedule.mod["main"]
+    return scheduled.with_attrs(function.attrs) if function.attrs else scheduled
 
 
 def _schedule_block(schedule: Schedule, block: Any) -> None:

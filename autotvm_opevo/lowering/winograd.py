@@ -39,9 +39,7 @@ _OUT_ELEMENTWISE_FUSABLE = 4
 
 @dataclass(frozen=True)
 class _Convolution:
-    """A convolution with a square kernel of extent `r`: images, height and width of the output, and
-    channels.
-    """
+    """Images, height and width of the output, channels, and the extent of a square kernel."""
 
     n: int
     h: int
@@ -52,9 +50,7 @@ class _Convolution:
 
     @property
     def cost(self) -> float:
-        """Of the direct convolution in operations, or what could be done while its weights are
-        read, if that is more.
-        """
+        """In operations, or those that could be done while the weights are read, if more."""
         return max(2.0 * self.n * self.h * self.w, _PER_WEIGHT) * self.ci * self.co * self.r**2
 
 
@@ -142,29 +138,20 @@ def legalize_conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     weights = np.einsum(
         "ei,fj,ijkl->efkl", g, g, call.args[1].value.numpy().astype("float64"), optimize=True
     )
-    constants = [
-        relax.const(array.astype("float32"))
-        for array in (
-            b,
-            weights.reshape(alpha**2, conv.ci, conv.co),
-            np.einsum("eh,fw->hwef", a, a).reshape(-1, alpha**2),
-        )
-    ]
+    both_a = np.einsum("eh,fw->hwef", a, a).reshape(-1, alpha**2)
+    arrays = b, weights.reshape(alpha**2, conv.ci, conv.co), both_a
+    b, weights, both_a = (relax.const(array.astype("float32")) for array in arrays)
     padding = [int(extent) for extent in call.attrs.padding]  # top, left, bottom, right
-    transform_input = partial(_transform_input, tiling=tiling, padding=padding)
-    transform_output = partial(_transform_output, tiling=tiling)
-    inputs = builder.emit(
-        builder.call_te(
-            transform_input, call.args[0], constants[0], primfunc_name_hint="winograd_input"
-        )
-    )
-    products = builder.emit(
-        builder.call_te(_multiply, inputs, constants[1], primfunc_name_hint="winograd_product")
-    )
+    x = call.args[0]
+    for function, constant, name in (
+        (partial(_transform_input, tiling=tiling, padding=padding), b, "winograd_input"),
+        (_multiply, weights, "winograd_product"),
+    ):
+        x = builder.emit(builder.call_te(function, x, constant, primfunc_name_hint=name))
     return builder.call_te(
-        transform_output,
-        products,
-        constants[2],
+        partial(_transform_output, tiling=tiling),
+        x,
+        both_a,
         primfunc_name_hint="winograd_output",
         primfunc_attrs={"op_pattern": _OUT_ELEMENTWISE_FUSABLE},
     )

@@ -9,8 +9,8 @@ from quick_tuning import outputs
 from tvm import relax
 from unoptimized import cpu
 
-from autotvm_opevo.lowering.batch_norm import fold_batch_norms
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
+from autotvm_opevo.lowering.rewriting import fold_batch_norms
 from autotvm_opevo.meta_schedule import as_target
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
 

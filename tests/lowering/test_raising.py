@@ -15,7 +15,7 @@ from unoptimized import cpu
 from autotvm_opevo.lowering.channels_last import with_channels_last
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
-from autotvm_opevo.lowering.raising import raise_to_operators
+from autotvm_opevo.lowering.rewriting import raise_to_operators
 from autotvm_opevo.networks import relax as workloads
 from benchmarks.onnx_graph import OnnxGraph
 

@@ -1,0 +1,306 @@
+"""Rewriting of a Relax network's dataflow blocks, in which its operators are: batch normalizations
+are folded, and what an importer has lowered already becomes operators again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, topi
+from tvm_ffi import structural_equal
+
+_CALL_TIR, _BATCH_NORM, _ADD = map(
+    tvm.ir.Op.get, ("relax.call_tir", "relax.nn.batch_norm", "relax.add")
+)
+_BOUNDS = {
+    tvm.tirx.Max: (topi.maximum, relax.op.maximum),
+    tvm.tirx.Min: (topi.minimum, relax.op.minimum),
+}
+_CONVOLUTIONS = {"relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d"}
+# Scaled weights could leave the range of smaller ones.
+_SCALABLE = ("float32", "float64")
+# A function of TVM's operator library, its arguments, and the operator that computes the same.
+_Candidate = tuple[Callable[..., Any], list[Any], Any]
+
+
+class BlockRewriter(ABC):
+    """Rewrites a dataflow block. Its variables stay, with other values.
+
+    Parameters
+    ----------
+    block : tvm.relax.DataflowBlock
+    mod : tvm.IRModule
+        That it belongs to.
+    """
+
+    def __init__(self, block: Any, mod: tvm.IRModule) -> None:
+        self._mod = mod
+        self._builder = relax.BlockBuilder()
+        self._bindings: list[Any] = []
+
+    @classmethod
+    def apply(cls, mod: tvm.IRModule) -> tvm.IRModule:
+        """A module with all blocks rewritten."""
+
+        def rewrite(block: Any, mod: tvm.IRModule, context: Any) -> Any:
+            self = cls(block, mod)
+            for binding in block.bindings:
+                if isinstance(binding, relax.VarBinding):
+                    value = self._rewrite(binding.var, binding.value)
+                    if value is not None:
+                        value = self._builder.normalize(value)
+                        binding = relax.VarBinding(binding.var, value)
+                self._bindings.append(binding)
+            return relax.DataflowBlock(self._bindings)
+
+        return relax.transform.dataflowblock_pass(rewrite, opt_level=0)(mod)
+
+    @abstractmethod
+    def _rewrite(self, var: Any, value: Any) -> Any:
+        """Another value of a variable; None if it keeps its own."""
+
+    def _emit(self, value: Any) -> Any:
+        """A new variable, before the one that is rewritten."""
+        value = self._builder.normalize(value)
+        var = relax.DataflowVar("lowered", value.ty)
+        self._bindings.append(relax.VarBinding(var, value))
+        return var
+
+
+def static_shape(tensor: Any) -> list[int] | None:
+    """The extents of a tensor; None if one of them is not known.
+
+    >>> static_shape(relax.Var("x", relax.TensorType((2, 3), "float32")))
+    [2, 3]
+    >>> static_shape(relax.Var("x", relax.TensorType((2, tvm.tirx.Var("n", "int64")), "float32")))
+    """
+    shape = tensor.ty.shape if isinstance(tensor.ty, relax.TensorType) else None
+    if not isinstance(shape, relax.ShapeExpr) or not all(
+        isinstance(extent, tvm.tirx.IntImm) for extent in shape
+    ):
+        return None
+    return [int(extent) for extent in shape]
+
+
+def raise_to_operators(mod: tvm.IRModule) -> tvm.IRModule:
+    """Replace calls of functions that TVM's operator library makes of a bound or a padding by
+    operators that become the same.
+
+    Relax's ONNX importer has lowered Clip and Pad already. Without operators, which follow an
+    image's layout, a function that transposes its image twice would follow each convolution of a
+    MobileNet.
+
+    Examples
+    --------
+    >>> x = relax.Var("x", relax.TensorType((2, 3), "float32"))
+    >>> builder = relax.BlockBuilder()
+    >>> with builder.function("main", [x]):
+    ...     with builder.dataflow():
+    ...         y = builder.emit_output(builder.call_te(topi.maximum, x, 0.0))
+    ...     _ = builder.emit_func_output(y)
+    >>> [block] = raise_to_operators(builder.finalize())["main"].body.blocks
+    >>> block.bindings[0].value.op.name
+    'relax.maximum'
+    """
+    return _Raising.apply(mod)
+
+
+class _Raising(BlockRewriter):
+    def _rewrite(self, var: Any, call: Any) -> Any:
+        """An operator that computes what a call does; None if none is known."""
+        if (
+            not isinstance(call, relax.Call)
+            or call.op != _CALL_TIR
+            or not getattr(call.args[1], "fields", None)
+        ):
+            return None
+        function, tensors = self._mod[call.args[0]], list(call.args[1].fields)
+        stored = function.body  # by the innermost of its loops, if it has a single loop nest
+        while stored is not None and not isinstance(stored, tvm.tirx.BufferStore):
+            stored = getattr(stored, "block", None) or getattr(stored, "body", None)
+        value = stored and stored.value
+        for compute, arguments, operator in (
+            *_bounds(value, tensors),
+            *_pads(value, tensors, call),
+        ):
+            builder = relax.BlockBuilder()
+            same = builder.call_te(compute, *arguments)
+            if structural_equal(builder.get()[same.args[0]], function):
+                return operator
+        return None
+
+
+def _bounds(stored: Any, tensors: list[Any]) -> Iterator[_Candidate]:
+    """The larger or smaller of two tensors, or of one and a number."""
+    if type(stored) not in _BOUNDS:
+        return
+    compute, operator = _BOUNDS[type(stored)]
+    x, *others = tensors
+    if others:
+        yield compute, [x, others[0]], operator(x, others[0])
+    elif (bound := getattr(stored.b, "value", None)) is not None:
+        yield compute, [x, bound], operator(x, relax.const(bound, str(x.ty.dtype)))
+
+
+def _pads(stored: Any, tensors: list[Any], call: Any) -> Iterator[_Candidate]:
+    """Paddings: as wide at the start of each axis as at its end, or wider by one at all starts or
+    all ends where that is odd.
+    """
+    (x, *others), extents, padded = tensors, static_shape(tensors[0]), static_shape(call)
+    if others or not extents or not padded or len(extents) != len(padded) or extents == padded:
+        return
+    totals = [after - before for before, after in zip(extents, padded)]
+    if min(totals) < 0:
+        return
+    is_conditional = isinstance(stored, tvm.ir.Call) and len(stored.args) == 3
+    number = getattr(stored.args[2], "value", 0.0) if is_conditional else 0.0
+    number = float(number) if isinstance(number, (int, float)) else 0.0  # stored outside of x
+    pad = relax.op.nn.pad
+    for wider in (0, 1):
+        before = [(total + wider) // 2 for total in totals]
+        after = [total - start for total, start in zip(totals, before)]
+        width = [n for both in zip(before, after) for n in both]
+        yield topi.nn.pad, [x, before, after, number], pad(x, width, "constant", number)
+        yield topi.nn.mirror_pad, [x, before, after, "REFLECT"], pad(x, width, "reflect")
+        yield topi.nn.replicate_pad, [x, before, after], pad(x, width, "replicate")
+        yield topi.nn.circular_pad, [x, before, after], pad(x, width, "circular")
+
+
+def fold_batch_norms(mod: tvm.IRModule) -> tvm.IRModule:
+    """Fold batch normalizations of constants into the convolution or matrix product before them,
+    and its bias.
+
+    TVM 0.27 lowers each to an operator with three outputs, into which no convolution is fused, and
+    which is wrong in float16. Here they are scales that are multiplied into the weights of what
+    comes before, and added constants. Where there is no such operator, or another one reads its
+    output, too, they become a product and a sum, which are fused into what comes before. Those in
+    training mode, or with parameters that are not known, stay.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = relax.Var("x", relax.TensorType((1, 4, 8, 8), "float32"))
+    >>> weight = relax.const(np.ones((4, 4, 3, 3), "float32"))
+    >>> parameters = [relax.const(np.ones(4, "float32"))] * 4
+    >>> builder = relax.BlockBuilder()
+    >>> with builder.function("main", [x]):
+    ...     with builder.dataflow():
+    ...         y = builder.emit(relax.op.nn.conv2d(x, weight))
+    ...         y = relax.op.nn.batch_norm(y, *parameters, axis=1, training=False)
+    ...         y = builder.emit(y)
+    ...         y = builder.emit_output(relax.TupleGetItem(y, 0))
+    ...     _ = builder.emit_func_output(y)
+    >>> [block] = fold_batch_norms(builder.finalize())["main"].body.blocks
+    >>> [binding.value.op.name for binding in block.bindings]
+    ['relax.nn.conv2d', 'relax.add']
+    """
+    nodes: list[Any] = []
+    for function in mod.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, nodes.append)
+    if not any(isinstance(node, relax.Call) and node.op == _BATCH_NORM for node in nodes):
+        return mod
+    # Of tuples of which an element is taken, and of convolutions without their scale.
+    return relax.transform.DeadCodeElimination()(
+        relax.transform.CanonicalizeBindings()(_Folding.apply(mod))
+    )
+
+
+class _Folding(BlockRewriter):
+    def __init__(self, block: Any, mod: tvm.IRModule) -> None:
+        super().__init__(block, mod)
+        self._values = {
+            binding.var: binding.value
+            for binding in block.bindings
+            if isinstance(binding, relax.VarBinding)
+        }
+        self._uses: Counter[Any] = Counter()
+        for binding in block.bindings:
+            relax.analysis.post_order_visit(binding.value, self._count)
+
+    def _count(self, node: Any) -> None:
+        if isinstance(node, relax.Var):
+            self._uses[node] += 1
+
+    def _rewrite(self, var: Any, call: Any) -> Any:
+        """What a batch normalization returns, computed otherwise; None for all else."""
+        if not isinstance(call, relax.Call) or call.op != _BATCH_NORM or call.attrs.training:
+            return None
+        data, *parameters = call.args
+        constant = all(isinstance(parameter, tvm.ir.Constant) for parameter in parameters)
+        if not constant or not isinstance(data.ty.shape, relax.ShapeExpr):
+            return None
+        gamma, beta, mean, variance = map(_array, parameters)
+        with np.errstate(all="ignore"):  # as TVM does
+            scale = (gamma if call.attrs.scale else 1.0) / np.sqrt(variance + call.attrs.epsilon)
+            shift = (beta if call.attrs.center else 0.0) - mean * scale
+        axis = int(call.attrs.axis) % data.ty.ndim
+        extents = [-1 if i == axis else 1 for i in range(data.ty.ndim)]
+        product, bias = self._without_bias(data, axis)
+        y = self._scaled(product, scale, axis)
+        if y is not None:
+            shift = shift + bias * scale
+        else:
+            y = self._emit(relax.op.multiply(data, _constant(scale.reshape(extents), data)))
+        y = self._emit(relax.op.add(y, _constant(shift.reshape(extents), data)))
+        return relax.Tuple([y, *parameters[2:]])
+
+    def _scaled(self, data: Any, scale: Any, axis: int) -> Any:
+        """A convolution or matrix product with scaled weights; None if `data` is none, or read by
+        others.
+        """
+        call = self._only_value(data)
+        axes = _output_axes(call) if isinstance(call, relax.Call) else None
+        if axes is None or axes[0] != axis:
+            return None
+        weight = call.args[1]
+        if (
+            not isinstance(weight, tvm.ir.Constant)
+            or str(weight.ty.dtype) not in _SCALABLE
+            or weight.ty.dtype != data.ty.dtype
+        ):
+            return None
+        extents = [-1 if i == axes[1] else 1 for i in range(weight.ty.ndim)]
+        scaled = _constant(_array(weight) * scale.reshape(extents), weight)
+        return self._emit(relax.Call(call.op, [call.args[0], scaled], call.attrs))
+
+    def _without_bias(self, data: Any, axis: int) -> tuple[Any, Any]:
+        """What a bias was added to, if nothing else reads the sum, and the bias; or `data`, 0."""
+        call = self._only_value(data)
+        if isinstance(call, relax.Call) and call.op == _ADD:
+            constants = [arg for arg in call.args if isinstance(arg, tvm.ir.Constant)]
+            others = [arg for arg in call.args if isinstance(arg, relax.Var)]
+            if len(constants) == len(others) == 1 and others[0].ty.ndim == data.ty.ndim:
+                bias = _array(constants[0])
+                bias = bias.reshape([1] * (data.ty.ndim - bias.ndim) + list(bias.shape))
+                if bias.shape[axis] == bias.size:
+                    return others[0], bias.ravel()
+        return data, 0.0
+
+    def _only_value(self, var: Any) -> Any:
+        """The value of a variable that is read once, and no output of the block."""
+        is_read_once = isinstance(var, relax.DataflowVar) and self._uses[var] == 1
+        return self._values.get(var) if is_read_once else None
+
+
+def _output_axes(call: Any) -> tuple[int, int] | None:
+    """The axes of the output's channels and of the weights for one; None for other operators."""
+    name = getattr(call.op, "name", "")
+    if name in _CONVOLUTIONS:
+        return call.attrs.out_layout.index("C"), call.attrs.kernel_layout.index("O")
+    if name == "relax.matmul" and call.args[1].ty.ndim == 2:
+        return call.args[0].ty.ndim - 1, 1
+    return None
+
+
+def _array(constant: Any) -> Any:
+    return constant.value.numpy().astype("float64")
+
+
+def _constant(array: Any, like: Any) -> Any:
+    return relax.const(array, str(like.ty.dtype))
