@@ -28,8 +28,7 @@ from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
 
 from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, OpEvoStrategy
-from autotvm_opevo.meta_schedule.database import seconds
-from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics, seconds
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
 from benchmarks.interleaved import preserve_affinity

@@ -24,7 +24,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.measure_callback import AddToDatabase, UpdateCostModel
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy
-from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
 from benchmarks.meta_schedule import STRATEGIES, RecordMeasurements

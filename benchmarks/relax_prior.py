@@ -32,7 +32,8 @@ from autotvm_opevo.meta_schedule import (
     tune_network,
 )
 from autotvm_opevo.meta_schedule import strategy as strategy_module
-from autotvm_opevo.meta_schedule.history import prior_file, read_history
+from autotvm_opevo.meta_schedule.history import read_history
+from autotvm_opevo.meta_schedule.strategy import prior_file
 from autotvm_opevo.tuning.prior import read_prior, write_prior
 from benchmarks.layers import (
     BATCH_MATMUL,

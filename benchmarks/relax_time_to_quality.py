@@ -23,8 +23,8 @@ from tvm.s_tir import meta_schedule as ms
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower_as_imported
 from autotvm_opevo.meta_schedule import Comparison, lower_for_tuning, open_database, tune_network
+from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.evaluation import network_loader, open_device, random_inputs
-from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.networks import relax as workloads
 from benchmarks import publish
 from benchmarks.environment import environment

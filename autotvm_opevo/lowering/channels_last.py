@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -156,15 +157,14 @@ class _Conversion(BlockRewriter):
         of_stack = attrs.axis is not None and [*map(int, attrs.axis)] == [0] and not attrs.keepdims
         if len(images) < 2 or not of_stack or not self._is_region(images):
             return None
-        return reduce(lambda x, y: self._emit(op.add(x, y)), map(self._image, images))
+        in_nhwc = [self._image(image) for image in images]
+        return reduce(lambda x, y: self._emit(op.add(x, y)), in_nhwc)
 
     def _elementwise(self, call: Any) -> Any:
-        tensors = [arg for arg in call.args if isinstance(arg.ty, relax.TensorType)]
-        if not self._is_region(tensors):
+        are_tensors = [isinstance(arg.ty, relax.TensorType) for arg in call.args]
+        if not self._is_region([*compress(call.args, are_tensors)]):
             return None
-        args = [
-            self._image(arg) if isinstance(arg.ty, relax.TensorType) else arg for arg in call.args
-        ]
+        args = [self._image(arg) if is_one else arg for arg, is_one in zip(call.args, are_tensors)]
         return relax.Call(call.op, args, call.attrs)
 
     def _permute_dims(self, var: Any, call: Any) -> Any:

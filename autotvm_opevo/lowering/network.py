@@ -94,14 +94,11 @@ def lower(
 
 def check_shapes(mod: tvm.IRModule) -> None:
     """Raise `ValueError` if an input has a shape that is not known: TVM cannot tune for it."""
-    unknown = [
-        variable
-        for variable in mod[entry_name(mod)].params
-        if (extents := _extents(variable.ty)) is None or not all(map(is_known, extents))
-    ]
+    variables = mod[entry_name(mod)].params
+    unknown = [variable for variable in variables if not all(map(is_known, _extents(variable.ty)))]
     if not unknown:
         return
-    extents = [extent for variable in unknown for extent in _extents(variable.ty) or ()]
+    extents = [extent for variable in unknown for extent in _extents(variable.ty)]
     symbols = {str(extent.name): 1 for extent in extents if isinstance(extent, tvm.tirx.Var)}
     what_to_do = "give it a shape when it is imported"
     if symbols:
@@ -112,15 +109,14 @@ def check_shapes(mod: tvm.IRModule) -> None:
     )
 
 
-def _extents(kind: tvm.ir.Type) -> list[Any] | None:
-    """All extents of an input; None if not even their number is known."""
+def _extents(kind: tvm.ir.Type) -> list[Any]:
+    """All extents of an input; a None if not even their number is known."""
     if isinstance(kind, tvm.ir.TupleType):
-        parts = [_extents(field) for field in kind.fields]
-        return None if None in parts else [extent for part in parts for extent in part or ()]
+        return [extent for field in kind.fields for extent in _extents(field)]
     if isinstance(kind, relax.ShapeType):
-        return None if kind.values is None else list(kind.values)
+        return [None] if kind.values is None else list(kind.values)
     if isinstance(kind, relax.TensorType):
-        return list(kind.shape.values) if isinstance(kind.shape, relax.ShapeExpr) else None
+        return list(kind.shape.values) if isinstance(kind.shape, relax.ShapeExpr) else [None]
     return []
 
 

@@ -4,12 +4,11 @@ from autotvm_opevo.meta_schedule.requirement import require_meta_schedule
 
 require_meta_schedule()
 
-from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.comparison import compare_logs
 from autotvm_opevo.meta_schedule.database import open_database
 from autotvm_opevo.meta_schedule.compilation import compile_network, lower_for_tuning
+from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner, make_runner
 from autotvm_opevo.meta_schedule.network import tune_network
-from autotvm_opevo.meta_schedule.runner import LocalRunner, make_runner
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target, local_target
 from autotvm_opevo.tuning.comparison import Comparison

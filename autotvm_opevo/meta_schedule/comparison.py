@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf
 from os import PathLike
 from typing import Any
 
 import numpy as np
 import tvm
-from tvm.s_tir.meta_schedule.database import Database, MemoryDatabase, TuningRecord
+from tvm.s_tir.meta_schedule.database import Database, TuningRecord
 
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
@@ -26,17 +25,16 @@ from autotvm_opevo.meta_schedule.evaluation import (
     open_device,
     random_inputs,
 )
-from autotvm_opevo.meta_schedule.extraction import extract, key_of, lower_and_extract, task_name
 from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_operators
 from autotvm_opevo.meta_schedule.targets import as_target
+from autotvm_opevo.meta_schedule.tasks import extract, key_of, lower_and_extract, task_name
 from autotvm_opevo.meta_schedule.worker import INDICES, build_schedule
-from autotvm_opevo.tuning.comparison import (
-    Comparison,
-    OperatorComparison,
-    shown_when_aborted,
-)
+from autotvm_opevo.tuning.comparison import Comparison, OperatorComparison, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
-from autotvm_opevo.tuning.programs import Array, KernelInstance, random_arrays
+from autotvm_opevo.tuning.programs import KernelInstance, random_arrays
+
+# A lowered network and its tasks.
+_Lowered = tuple[tvm.IRModule, list[Any]]
 
 
 def compare_logs(
@@ -108,34 +106,61 @@ def compare_logs(
     mod = bind_params(mod, params)
     check_shapes(mod)
     databases = [open_existing(log) for log in logs]
-    target = _common_target(databases) if target is None else as_target(target)
+    if target is None:
+        known = [
+            {str(record.target): record.target for record in database.get_all_tuning_records()}
+            for database in databases
+        ]
+        target = known[0][common_target(known)]
+    else:
+        target = as_target(target)
     wrong = {key: names for log in logs for key, names in wrong_operators(log).items()}
 
     def lower_both() -> list[_Lowered]:
         as_imported = lower_as_imported(mod, target)
-        return [
-            _Lowered(*lower_and_extract(mod, target, wrong)[:2], target),
-            _Lowered(as_imported, extract(as_imported, target)[0], target),
-        ]
+        lowered, tasks, _ = lower_and_extract(mod, target, wrong)
+        return [(lowered, tasks), (as_imported, extract(as_imported, target)[0])]
 
     lowered = run_compiler(lower_both, "lowering the network")
+    untuned = lowered[1][0]
     tuned = [
-        _tuned(name, log, database, lowered, target)
+        _best(name, log, database, lowered, target)
         for name, log, database in zip(names, logs, databases)
     ]
-    comparison = Comparison(names, _operators(tuned), dtypes=computed_dtypes(mod))
-    untuned = lowered[-1].mod
+    ways, best = zip(*tuned)
+    # tasks of networks that were lowered in several ways have no counterparts
+    tasks = lowered[ways[0]][1] if len(set(ways)) == 1 else []
+    operators = [
+        OperatorComparison(
+            name=task_name(task),
+            count=int(task.weight),
+            best=records,
+            latencies=[seconds(record.run_secs) if record else inf for record in records],
+            # A configuration is its trace. Printed, it is the same just measured and loaded again,
+            # whatever its instructions.
+            same=len({str(record.trace) if record else None for record in records}) == 1,
+        )
+        for task, *records in zip(tasks, *best)
+    ]
+    comparison = Comparison(names, operators, dtypes=computed_dtypes(mod))
     with (
         shown_when_aborted(comparison),
         open_device(target, runner, time_limit) as (device, upload),
     ):
         load = network_loader(target, random_inputs(untuned), device, upload)
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
-        networks = [load(untuned), *(load(log.lowered.mod, log.database) for log in tuned)]
+        networks = [load(untuned)]
+        networks += [load(lowered[way][0], database_with(records)) for way, records in tuned]
 
         def load_kernel(record: TuningRecord) -> Callable[[], KernelInstance]:
-            library, arrays = _build_kernel(record)
-            load_library = upload(library)
+            load_library = upload(
+                build_schedule(record.as_measure_candidate().sch.mod, record.target)
+            )
+            arrays = random_arrays(
+                (tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in record.args_info
+            )
+            # integers are 1, as when it was measured
+            arrays = [np.ones_like(x) if x.dtype.name in INDICES else x for x in arrays]
             return lambda: KernelInstance(
                 load_library(),
                 "main",
@@ -147,94 +172,28 @@ def compare_logs(
     return comparison
 
 
-@dataclass
-class _Lowered:
-    """A network, lowered in one way, and its tasks."""
-
-    mod: tvm.IRModule
-    tasks: list[Any]
-    target: tvm.target.Target
-
-    def best(self, database: Database) -> list[TuningRecord | None]:
-        """The best record of each task; None without a successful one."""
-        return [best_of(database, task.dispatched[0], self.target) for task in self.tasks]
-
-
-@dataclass
-class _Tuned:
-    """What a database has for a network: the way to lower it, the best record of each task, and a
-    database with only these.
-    """
-
-    lowered: _Lowered
-    best: list[TuningRecord | None]
-    database: MemoryDatabase
-
-
-def _common_target(databases: Sequence[Database]) -> tvm.target.Target:
-    targets = [
-        {str(record.target): record.target for record in database.get_all_tuning_records()}
-        for database in databases
-    ]
-    return targets[0][common_target(targets)]
-
-
-def _tuned(
+def _best(
     name: str,
     log: str | PathLike[str],
     database: Database,
     lowered: Sequence[_Lowered],
     target: tvm.target.Target,
-) -> _Tuned:
-    """The best records of a database, of the network lowered in the way for which there are more;
-    none if untuned is better.
+) -> tuple[int, list[TuningRecord | None]]:
+    """The way to lower the network for which a database has more records, by position, and the best
+    of each task; if untuned is better, the last way, and none.
     """
-    best = [network.best(database) for network in lowered]
-    if key_of(target, lowered[0].tasks) in untuned_networks(log):
-        return _Tuned(lowered[1], [None] * len(lowered[1].tasks), MemoryDatabase())
-    i = max(range(len(lowered)), key=lambda i: sum(record is not None for record in best[i]))
-    if not any(best[i]):
+    if key_of(target, lowered[0][1]) in untuned_networks(log):
+        return 1, [None] * len(lowered[1][1])
+    best = [
+        [best_of(database, task.dispatched[0], target) for task in tasks] for _, tasks in lowered
+    ]
+    way = max(range(len(best)), key=lambda i: sum(record is not None for record in best[i]))
+    if not any(best[way]):
         others = sorted({str(record.target) for record in database.get_all_tuning_records()})
-        what = (
-            f"{pluralize(len(database), 'record')} for {', '.join(others)}"
-            if others
-            else "no record"
-        )
+        what = f"{pluralize(len(database), 'record')} for {', '.join(others)}"
         raise ValueError(
-            f"{name} has no successful record of this network for {target}: it has {what}"
+            f"{name} has no successful record of this network for {target}: it has "
+            + (what if others else "no record")
         )
-    warn_of_untuned(name, best[i].count(None), len(best[i]))
-    return _Tuned(lowered[i], best[i], database_with(best[i]))
-
-
-def _operators(tuned: Sequence[_Tuned]) -> list[OperatorComparison]:
-    """The tasks by the best record of each log; none if the logs' networks were lowered in several
-    ways.
-    """
-    if any(log.lowered is not tuned[0].lowered for log in tuned):
-        return []
-    return [
-        OperatorComparison(
-            name=task_name(task),
-            count=int(task.weight),
-            best=list(best),
-            latencies=[seconds(record.run_secs) if record else inf for record in best],
-            # A configuration is its trace. Printed, it is the same just measured and loaded again,
-            # whatever its instructions.
-            same=len({str(record.trace) if record else None for record in best}) == 1,
-        )
-        for task, *best in zip(tuned[0].lowered.tasks, *(log.best for log in tuned))
-    ]
-
-
-def _build_kernel(record: TuningRecord) -> tuple[Any, list[Array]]:
-    """Build the schedule of a record; returns the library, and random tensors for it; integers are
-    1, as when it was measured.
-    """
-    library = build_schedule(record.as_measure_candidate().sch.mod, record.target)
-    arrays = random_arrays(
-        (tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in record.args_info
-    )
-    return library, [
-        np.ones_like(array) if array.dtype.name in INDICES else array for array in arrays
-    ]
+    warn_of_untuned(name, best[way].count(None), len(best[way]))
+    return way, best[way]

@@ -22,9 +22,9 @@ from autotvm_opevo.meta_schedule.database import (
     records_in,
     seconds,
 )
-from autotvm_opevo.meta_schedule.extraction import key_of, lower_and_extract
 from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_operators
 from autotvm_opevo.meta_schedule.targets import as_target
+from autotvm_opevo.meta_schedule.tasks import key_of, lower_and_extract
 
 logger = logging.getLogger(__name__)
 
@@ -84,8 +84,7 @@ def compile_network(
     mod = bind_params(mod, params)
     opened, untuned, wrong = database, set(), {}
     if isinstance(database, (str, PathLike)):
-        opened = open_existing(database)
-        untuned = untuned_networks(database)
+        opened, untuned = open_existing(database), untuned_networks(database)
         wrong = wrong_operators(database)
     if not isinstance(opened, (ms.database.Database, type(None))):
         given = type(opened).__name__
@@ -105,26 +104,21 @@ def compile_network(
 def _best_records(
     database: ms.database.Database, tasks: Sequence[Any], target: tvm.target.Target
 ) -> ms.database.Database:
-    """The best record for each task of a lowered network, with warnings about those that have none
-    for the target.
-    """
-    mods = [task.dispatched[0] for task in tasks]
-    best = [best_of(database, mod, target) for mod in mods]
+    """The best record for each task, with warnings about those that have none for the target."""
+    best: list[Any] = []
     others = {str(record.target): record.target for record in records_in(database)}.values()
-    for i, mod in enumerate(mods):
-        if best[i] is None:
-            elsewhere = [record for other in others if (record := best_of(database, mod, other))]
-            best[i] = min(elsewhere, key=lambda record: seconds(record.run_secs), default=None)
-    if foreign := [
-        record
-        for record in best
-        if record is not None and not structural_equal(record.target, target)
-    ]:
-        names = ", ".join(sorted({str(record.target) for record in foreign}))
+    for mod in (task.dispatched[0] for task in tasks):
+        record = best_of(database, mod, target)
+        elsewhere = [] if record else filter(None, (best_of(database, mod, t) for t in others))
+        best.append(
+            record or min(elsewhere, key=lambda record: seconds(record.run_secs), default=None)
+        )
+    foreign = [record for record in best if record and not structural_equal(record.target, target)]
+    if foreign:
         logger.warning(
             "%s applied that the database has for %s only, not %s",
             pluralize(len(foreign), "record"),
-            names,
+            ", ".join(sorted({str(record.target) for record in foreign})),
             target,
         )
     warn_of_untuned("the database", best.count(None), len(best))
@@ -153,11 +147,8 @@ def lower_for_tuning(
 
     Parameters
     ----------
-    mod : tvm.IRModule
-        As imported by one of Relax's frontends.
-    params : dict or list, optional
-        Its weights; see `compile_network`.
-    target : str, dict or tvm.target.Target
+    mod, params, target
+        As of `compile_network`.
 
     Returns
     -------

@@ -1,18 +1,23 @@
-"""MetaSchedule's database: the records of a task, and the repair of a torn file."""
+"""MetaSchedule's database: the records of a task, the repair of a torn file, and a shortcut for
+TVM's slowest import, which some records need.
+"""
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import re
+import sys
 from base64 import b64decode
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 from os import PathLike
 from pathlib import Path
 from textwrap import shorten
+from traceback import walk_stack
 from typing import Any
 
 import tvm
@@ -32,7 +37,7 @@ from tvm_ffi import structural_equal
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside, terminated
 from autotvm_opevo._utils.text import last_line, pluralize
-from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.tuning.logs import (
     RECORD_FILE,
     UNMEASURED,
@@ -43,8 +48,7 @@ from autotvm_opevo.tuning.logs import (
 
 logger = logging.getLogger(__name__)
 
-# Lock file of a work directory.
-LOCK = "lock"
+LOCK = "lock"  # a file of the work directory
 # A record's: their dtypes and sizes.
 Tensors = list[tuple[str, int]]
 # TVM's latency of a failed trial is larger.
@@ -55,8 +59,36 @@ _MAX_REASON = 300
 _TENSORIZE = b'"Tensorize"'
 
 
+def import_tensor_intrinsics() -> None:
+    """Import ``tvm.s_tir.tensor_intrin``, which every tuning needs, in a fraction of the time.
+
+    TVM's parser calls ``inspect.stack()`` for each of hundreds of functions. For each of about
+    thirty frames, most of the import system itself, that searches all loaded modules and reads
+    source files, of which the parser looks at one line.
+    """
+    with _stacks_without_source(), say_if_long("importing TVM's tensor intrinsics"):
+        import tvm.s_tir.tensor_intrin  # noqa: F401
+
+
+@contextmanager
+def _stacks_without_source() -> Iterator[None]:
+    """Let ``inspect.stack`` return frames without their lines of source code."""
+
+    def stack(context: int = 1) -> list[inspect.FrameInfo]:
+        return [
+            inspect.FrameInfo(f, f.f_code.co_filename, line, f.f_code.co_name, None, None)
+            for f, line in walk_stack(sys._getframe(1))
+        ]
+
+    before, inspect.stack = inspect.stack, stack
+    try:
+        yield
+    finally:
+        inspect.stack = before
+
+
 def seconds(run_secs: Iterable[Any] | None) -> float:
-    """Mean latency of a trial; infinite for a failure, and for what was not measured.
+    """Mean latency of a trial; infinite for a failure, and without one.
 
     >>> seconds([0.5, 1.5]), seconds(None), seconds([1e10])
     (1.0, inf, inf)
@@ -85,7 +117,7 @@ def workload_key(mod: IRModule) -> str:
 
 
 def records_of(database: Database, mod: IRModule, target: Target) -> list[TuningRecord]:
-    """Records of a workload on a target, and on no other, the best first."""
+    """Records of a workload on a target, the best first."""
     if not database.has_workload(mod):
         return []
     workload = database.commit_workload(mod)
@@ -123,12 +155,10 @@ def best_of(database: Database, mod: IRModule, target: Target) -> TuningRecord |
     One that was chosen without a trial is better than none; None without a successful one.
     """
     if isinstance(database, (UnionDatabase, OrderedUnionDatabase)):
-        best = [record for part in database.databases if (record := best_of(part, mod, target))]
-        return best[0] if best and isinstance(database, OrderedUnionDatabase) else _fastest(best)
-    return _fastest(records_of(database, mod, target))
-
-
-def _fastest(records: Iterable[TuningRecord]) -> TuningRecord | None:
+        records = [record for part in database.databases if (record := best_of(part, mod, target))]
+        records = records[:1] if isinstance(database, OrderedUnionDatabase) else records
+    else:
+        records = records_of(database, mod, target)
     usable = [record for record in records if 0 < _mean(record.run_secs) < _FAILED]
     return min(usable, key=lambda record: _mean(record.run_secs), default=None)
 
@@ -153,13 +183,7 @@ def commit(database: Database, record: TuningRecord) -> None:
 
 
 def open_existing(work_dir: str | PathLike[str]) -> JSONDatabase:
-    """Open the database of a work directory that must have one; see `open_database`.
-
-    Raises
-    ------
-    ValueError
-        If there is none, or TVM cannot read it.
-    """
+    """Open the database of a work directory that must have one; see `open_database`."""
     folder = Path(work_dir)
     if folder.is_file():
         raise ValueError(describe_file(folder))
@@ -170,15 +194,10 @@ def open_existing(work_dir: str | PathLike[str]) -> JSONDatabase:
             "copy it there, too"
         )
     if missing:
-        likely = next(
-            (file for file in sorted(folder.glob("*.json")) if kind_of_file(file) == RECORD_FILE),
-            None,
-        )
-        what_to_do = (
-            f"{likely.name} may be one, which must be called {RECORD_FILE}"
-            if likely
-            else "check its name"
-        )
+        files = [f.name for f in sorted(folder.glob("*.json")) if kind_of_file(f) == RECORD_FILE]
+        what_to_do = "check its name"
+        if files:
+            what_to_do = f"{files[0]} may be one, which must be called {RECORD_FILE}"
         raise ValueError(f"{folder} has no database of MetaSchedule: {what_to_do}")
     return open_database(folder)
 
@@ -195,10 +214,6 @@ def open_database(work_dir: str | PathLike[str]) -> JSONDatabase:
     ----------
     work_dir : str or path
         Created if missing.
-
-    Returns
-    -------
-    tvm.s_tir.meta_schedule.database.JSONDatabase
 
     Raises
     ------
@@ -231,13 +246,8 @@ def open_database(work_dir: str | PathLike[str]) -> JSONDatabase:
 
 def repair(folder: Path) -> None:
     """Move malformed lines of a database to ``database_*.json.rejected``, with a warning. The
-    caller must hold the lock.
-
-    Raises
-    ------
-    ValueError
-        If one of the files is no database, the records' workloads are missing or of another
-        database, or TVM cannot read them; both are left untouched.
+    caller must hold the lock. The files are left untouched if this raises a `ValueError`, since one
+    is no database or missing, or TVM cannot read it.
     """
     if count := set_malformed_aside(folder):
         logger.warning(
@@ -258,25 +268,25 @@ def set_malformed_aside(folder: Path) -> int:
         )
     if workloads and workloads[0][1] is not None:
         _check_version(folder, jsonl.load(workloads[0][0]))
-    _check_operators(folder, [record for _, record in records if record is not None])
+    operators: dict[int, Any] = {}
+    for number, tensors in filter(None, (record for _, record in records)):
+        if tensors and not _may_be_of_one_operator(operators.setdefault(number, tensors), tensors):
+            # TVM would schedule the one with what was measured for the other
+            raise _unreadable(
+                folder,
+                "records of several operators refer to one workload, by its line, as in joined "
+                "files. Keep each database in a folder of its own, and name all of them, such as "
+                "with --history or UnionDatabase",
+            )
     # Records refer to workloads by line number: those after a malformed line are lost.
     known = sum(1 for _ in takewhile(lambda pair: pair[1] is not None, workloads))
-    return _rewrite(
-        workload_file, [(line, number < known) for number, (line, _) in enumerate(workloads)]
-    ) + _rewrite(
-        record_file,
-        [(line, record is not None and record[0] < known) for line, record in records],
-    )
+    kept_workloads = [(line, number < known) for number, (line, _) in enumerate(workloads)]
+    kept_records = [(line, record is not None and record[0] < known) for line, record in records]
+    return _rewrite(workload_file, kept_workloads) + _rewrite(record_file, kept_records)
 
 
 def load_database(folder: Path) -> JSONDatabase:
-    """Open a database with TVM.
-
-    Raises
-    ------
-    ValueError
-        If TVM cannot read it.
-    """
+    """Open a database with TVM; a `ValueError` if TVM cannot read it."""
     records = folder / RECORD_FILE
     if records.exists() and _TENSORIZE in records.read_bytes():
         import_tensor_intrinsics()  # TVM applies each schedule, but imports them only to tune
@@ -287,38 +297,16 @@ def load_database(folder: Path) -> JSONDatabase:
 
 
 def _check_version(folder: Path, workload: Any) -> None:
-    """Raise if TVM cannot read the first workload of a database, which another version wrote: it is
-    not ours to repair.
-    """
+    """Raise if TVM cannot read the first workload, of another version: it is not ours to repair."""
     try:
         Workload.from_json(workload)
     except Exception as error:  # TVM raises many kinds
-        written_by = None
+        reason = last_line(str(error))
         with suppress(ValueError):
-            written_by = re.search(r'"tvm_version": *"(.+?)"', b64decode(workload[1]).decode())
-        reason = (
-            f"it is of TVM {written_by[1]}, use it with that one"
-            if written_by
-            else last_line(str(error))
-        )
+            mod = b64decode(workload[1]).decode()
+            if written_by := re.search(r'"tvm_version": *"(.+?)"', mod):
+                reason = f"it is of TVM {written_by[1]}, use it with that one"
         raise _unreadable(folder, reason) from error
-
-
-def _check_operators(folder: Path, records: Iterable[tuple[int, Any]]) -> None:
-    """Raise if records of several operators refer to one workload, as in the files of two databases
-    that were joined: TVM would schedule the one with what was measured for the other.
-    """
-    known: dict[int, Any] = {}
-    if any(
-        tensors and not _may_be_of_one_operator(known.setdefault(number, tensors), tensors)
-        for number, tensors in records
-    ):
-        raise _unreadable(
-            folder,
-            "records of several operators refer to one workload, by its line, as in joined files. "
-            "Keep each database in a folder of its own, and name all of them, such as with "
-            "--history or UnionDatabase",
-        )
 
 
 def _may_be_of_one_operator(tensors: Tensors, others: Tensors) -> bool:
@@ -367,9 +355,7 @@ def workload_hash(value: Any) -> str | None:
 
 
 def workload_number(value: Any) -> int | None:
-    """Line number of a record's workload, which the record's line holds beside trace, latencies,
-    target and arguments.
-    """
+    """Line number of a record's workload; trace, latencies, target and arguments follow it."""
     if isinstance(value, list) and len(value) == 2 and isinstance(value[0], int) and value[0] >= 0:
         return value[0] if isinstance(value[1], list) and len(value[1]) == 4 else None
     return None
@@ -390,9 +376,7 @@ def _numbered_tensors(value: Any) -> tuple[int, Tensors | None] | None:
 
 
 def _may_be_torn(line: bytes) -> bool:
-    """Whether a power cut may have left this line of a database: blank, zeros, or the beginning of
-    an array.
-    """
+    """Whether a power cut may have left a line: blank, zeros, or the beginning of an array."""
     text = line.strip(b"\0 \t\r\n")
     return not text or (
         text.startswith(b"[") and not line.endswith(b"\n") and jsonl.load(text) is jsonl.MALFORMED
@@ -400,9 +384,7 @@ def _may_be_torn(line: bytes) -> bool:
 
 
 def _rewrite(path: Path, lines: Sequence[tuple[bytes, bool]]) -> int:
-    """Set aside all lines but the good ones, and terminate the last; leave the file alone if there
-    is nothing to do. Returns the number of lines that were set aside.
-    """
+    """Set aside all lines but the good ones, and terminate the last; returns their number."""
     good = [line for line, is_good in lines if is_good]
     if lines and path.read_bytes() != b"".join(terminated(good)):
         set_aside(path, good, [line for line, is_good in lines if not is_good])

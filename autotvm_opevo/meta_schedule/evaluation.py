@@ -43,20 +43,11 @@ _SESSION_TIMEOUT = 3600
 def open_device(
     target: tvm.target.Target, runner: Any = None, seconds: float = 0.0
 ) -> Iterator[tuple[tvm.runtime.Device, Uploader]]:
-    """The device that runs the trials, and a function that takes libraries there.
+    """The device that runs the trials, and a function that takes libraries there: of the tracker of
+    an ``RPCRunner``, this machine's with any other.
 
-    Parameters
-    ----------
-    target : tvm.target.Target
-    runner : optional
-        TVM's ``RPCRunner`` for a device of its tracker; this machine's with any other.
-    seconds : float
-        For which a remote device is reserved longer than it takes to run some networks once.
-
-    Raises
-    ------
-    TimeoutError
-        If no remote device is free for minutes.
+    A remote device is reserved for `seconds` more than it takes to run some networks once; a
+    `TimeoutError` if none is free for minutes.
     """
     if not isinstance(runner, RPCRunner):
         names = count()
@@ -71,30 +62,23 @@ def open_device(
 
             yield tvm.device(device_type(target), 0), load_anew
         return
-    config = runner.rpc_config
+    config, key = runner.rpc_config, runner.rpc_config.tracker_key
 
     def request(lasting: int) -> Any:
-        return config.connect_tracker().request(
-            config.tracker_key, config.session_priority, session_timeout=lasting
-        )
+        options = {"session_timeout": lasting}
+        return config.connect_tracker().request(key, config.session_priority, **options)
 
-    session = request_session(request, config.tracker_key, _SESSION_TIMEOUT + seconds)
+    session = request_session(request, key, _SESSION_TIMEOUT + seconds)
+    may_be_used = False
     try:
         with uploader(session) as upload:
             yield session.device(device_type(target), 0), upload
     except (KeyboardInterrupt, TimeoutError):
-        raise  # a thread may still use the session
-    except BaseException:
-        _close(session)
+        may_be_used = True  # by a thread
         raise
-    _close(session)
-
-
-def _close(session: Any) -> None:
-    """Give the device back; the garbage collector may find what is left of the networks much
-    later.
-    """
-    session.get_function("CloseRPCConnection")()
+    finally:
+        if not may_be_used:  # the garbage collector may find what is left of it much later
+            session.get_function("CloseRPCConnection")()
 
 
 def evaluate_network(
@@ -105,9 +89,7 @@ def evaluate_network(
     runner: Any = None,
     dtypes: Iterable[str] = (),
 ) -> Comparison:
-    """Compare a network as imported and with the best schedules of a database, where `runner` runs
-    the trials.
-
+    """Compare a network as imported and with the best of a database, where `runner` runs trials;
     `dtypes` are of what it computes.
     """
     with open_device(target, runner) as (device, upload):
@@ -121,12 +103,11 @@ def network_loader(
     device: tvm.runtime.Device,
     upload: Uploader,
 ) -> Load:
-    """A function that builds a lowered network, untuned or with a database, and returns one that
-    loads it on an open device.
-    """
+    """A function that builds a lowered network; the one that it returns loads it on a device."""
 
     def load(mod: tvm.IRModule, database: Any = None) -> Callable[[], Instance]:
-        what = "building the untuned network" if database is None else "building the tuned network"
+        kind = "untuned" if database is None else "tuned"
+        what = f"building the {kind} network"
         executable = run_compiler(partial(build, mod, target, database), what)
         with say_if_long("taking the network to the device"):
             load_library = upload(executable)
@@ -137,9 +118,7 @@ def network_loader(
 
 
 class Instance:
-    """A built network on a device, with inputs in newly allocated memory; so are its weights if it
-    was just loaded.
-    """
+    """A built network on a device, with inputs in newly allocated memory."""
 
     def __init__(
         self,
@@ -168,9 +147,7 @@ class Instance:
 
 
 def _flatten(outputs: Any) -> Iterator[Array]:
-    """The tensors and numbers of a network's outputs, which may be shapes, or tuples of tuples; of
-    others nothing is compared.
-    """
+    """The tensors and numbers of a network's outputs, which may be shapes, or tuples of tuples."""
     if hasattr(outputs, "numpy"):
         yield outputs.numpy()
     elif isinstance(outputs, (bool, int, float)):
@@ -187,32 +164,21 @@ def computed_dtypes(mod: tvm.IRModule) -> set[str]:
     >>> computed_dtypes(mlp()[0])
     {'float32'}
     """
-    dtypes: set[str] = set()
-
-    def visit(node: Any) -> None:
-        if isinstance(node, relax.Call):
-            fields = node.ty.fields if isinstance(node.ty, relax.TupleType) else [node.ty]
-            dtypes.update(
-                str(field.dtype) for field in fields if isinstance(field, relax.TensorType)
-            )
-
+    nodes: list[Any] = []
     for function in mod.functions.values():
         if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, visit)
-    return dtypes
+            relax.analysis.post_order_visit(function, nodes.append)
+    types = [node.ty for node in nodes if isinstance(node, relax.Call)]
+    types += [field for kind in types if isinstance(kind, relax.TupleType) for field in kind.fields]
+    return {str(kind.dtype) for kind in types if isinstance(kind, relax.TensorType)}
 
 
 def random_inputs(mod: tvm.IRModule) -> list[Array]:
-    """Reproducible random inputs of a network, in the order of its parameters; a `ValueError` if
-    one is not a tensor.
-    """
+    """Reproducible random inputs of a network; a `ValueError` if one is not a tensor."""
     variables = list(mod[entry_name(mod)].params)
-    if others := [
-        variable for variable in variables if not isinstance(variable.ty, relax.TensorType)
-    ]:
-        raise ValueError(
-            f"its inputs must be tensors to have random values, {others[0].name} is {others[0].ty}"
-        )
-    return random_arrays(
-        (tuple(map(int, variable.ty.shape)), str(variable.ty.dtype)) for variable in variables
-    )
+    for variable in variables:
+        if not isinstance(variable.ty, relax.TensorType):
+            given = f"{variable.name} is {variable.ty}"
+            raise ValueError(f"its inputs must be tensors to have random values, {given}")
+    types = [variable.ty for variable in variables]
+    return random_arrays((tuple(map(int, kind.shape)), str(kind.dtype)) for kind in types)

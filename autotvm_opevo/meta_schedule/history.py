@@ -1,6 +1,4 @@
-"""What searches learn from: databases of other networks, devices and runs, and, before any, what
-the bundled tuning records have.
-"""
+"""What searches learn from: databases of other networks, devices and runs."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ import tempfile
 from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from os import PathLike
 from pathlib import Path
@@ -17,24 +16,21 @@ from typing import Any, TypeVar
 
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import TuningRecord
-from tvm.target import Target
-from tvm.target.codegen import target_has_features
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.meta_schedule.database import (
     fitness,
+    import_tensor_intrinsics,
     load_database,
     seconds,
     set_malformed_aside,
     workload_hash,
     workload_number,
 )
-from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.search.transfer import Source, thin_out
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE, describe_file
-from autotvm_opevo.tuning.prior import read_prior
 
 T = TypeVar("T")
 
@@ -45,12 +41,8 @@ _MAX_WORKLOADS, _RECORDS_TO_SHARE, _MIN_RECORDS, _MAX_RECORDS = 256, 2048, 16, 1
 
 
 def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
-    """Read the work directories of MetaSchedule; nothing is written to them.
-
-    Parameters
-    ----------
-    work_dirs : iterable of paths
-        Of `tune_network`, ``tune_relax`` or ``tune_tir``. Malformed lines are skipped.
+    """Read work directories of `tune_network`, ``tune_relax`` or ``tune_tir``; nothing is written
+    to them, and malformed lines are skipped. A `ValueError` if one has no database with a record.
 
     Returns
     -------
@@ -58,11 +50,6 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
         For each workload and target with a success, the best of its results and some others, with
         knobs by role (see `DecisionSpace.by_role`); of at most 256 workloads, and no copy of
         another.
-
-    Raises
-    ------
-    ValueError
-        If one of them has no database with a record.
     """
     folders = {Path(folder).resolve(): Path(folder) for folder in work_dirs}
     if folders:
@@ -89,11 +76,7 @@ def sources_of(records: Iterable[TuningRecord], origin: str) -> list[Source]:
     for record in records:
         groups[record.workload, str(record.target)].append(record)
     selected = _select(groups.values(), lambda record: seconds(record.run_secs))
-    return [
-        source._replace(origin=origin)
-        for group in selected
-        if (source := _source(group)) is not None
-    ]
+    return [source._replace(origin=origin) for source in map(_source, selected) if source]
 
 
 def without_copies(sources: Iterable[Source], known: Iterable[Source]) -> list[Source]:
@@ -135,16 +118,24 @@ def _records(folder: Path) -> list[TuningRecord]:
 
 def _copy_some(folder: Path, temporary: Path) -> None:
     """Copy the lines of records that are used, and those that `set_malformed_aside` will judge."""
-    workloads = _count_workloads(temporary / WORKLOAD_FILE)
+    workloads = 0  # before the first malformed line
+    if (temporary / WORKLOAD_FILE).exists():
+        with open(temporary / WORKLOAD_FILE, "rb") as file:
+            workloads = sum(1 for _ in takewhile(workload_hash, map(jsonl.load, file)))
     # latencies and positions
     groups: dict[tuple[int, str], list[tuple[float, int]]] = defaultdict(list)
     malformed, position = [], 0
     with open(folder / RECORD_FILE, "rb") as file, open(temporary / RECORD_FILE, "wb") as copy:
         for line in file:
-            if parsed := _parse(line, workloads):
-                groups[parsed[0]].append((parsed[1], position))
-            else:
+            value, key = jsonl.load(line), None
+            number = workload_number(value)
+            if number is not None and number < workloads:
+                with suppress(TypeError, ValueError):
+                    latency, key = seconds(value[1][1]), (number, json.dumps(value[1][2]))
+            if key is None:
                 malformed.append(line)
+            else:
+                groups[key].append((latency, position))
             position += len(line)
         for group in _select(groups.values(), lambda entry: entry[0]):
             for _, start in group:
@@ -153,33 +144,8 @@ def _copy_some(folder: Path, temporary: Path) -> None:
         copy.writelines(malformed)  # the last line of the database may be torn
 
 
-def _count_workloads(path: Path) -> int:
-    """Number of workloads before the first malformed line."""
-    if not path.exists():
-        return 0
-    with open(path, "rb") as file:
-        return sum(
-            1 for _ in takewhile(lambda line: workload_hash(jsonl.load(line)) is not None, file)
-        )
-
-
-def _parse(line: bytes, workloads: int) -> tuple[tuple[int, str], float] | None:
-    """The workload and the target of a record, and its latency; None for a malformed line."""
-    value = jsonl.load(line)
-    number = workload_number(value)
-    if number is None or number >= workloads:
-        return None
-    _, latencies, target, _ = value[1]
-    try:
-        return (number, json.dumps(target)), seconds(latencies)
-    except (TypeError, ValueError):
-        return None
-
-
 def _source(records: list[TuningRecord]) -> Source | None:
-    """The results of one workload; None if its sketches cannot be generated here, or none of its
-    trials succeeded.
-    """
+    """The results of a workload; None if none is a success, or no sketch can be generated here."""
     try:
         context = ms.TuneContext(
             mod=records[0].workload.mod,
@@ -199,20 +165,3 @@ def _source(records: list[TuningRecord]) -> Source | None:
             continue
         results.setdefault(decisions.space.index(configuration), fitness(record.run_secs))
     return decisions.by_role(results) if any(results.values()) else None
-
-
-def prior(target: Target) -> Sequence[Source]:
-    """The sources that come with this package for a CPU, with knobs by role (see
-    `DecisionSpace.by_role`).
-    """
-    return read_prior(prior_file(target))[""] if target.kind.name == "llvm" else ()
-
-
-def prior_file(target: Target) -> Path:
-    """The file for a CPU: what is best depends on how many values a vector has, and on the number
-    of registers.
-
-    AVX2's is the nearest to narrower vectors.
-    """
-    wide = target_has_features("avx512f", target)
-    return Path(__file__).with_name("avx512_prior.json" if wide else "avx2_prior.json")

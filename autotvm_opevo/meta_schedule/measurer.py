@@ -21,9 +21,8 @@ from tvm.s_tir.meta_schedule.runner import RPCRunner, RunnerInput, RunnerResult
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.database import seconds, workload_key
-from autotvm_opevo.meta_schedule.runner import LocalRunner
+from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner
 from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.measurer import Finalist
@@ -35,9 +34,6 @@ class Trial:
 
     Attributes
     ----------
-    candidate : MeasureCandidate
-    result : RunnerResult
-        Its latencies, or an error.
     failure : str
         Kind of the error; empty for a success.
     seconds : float
@@ -66,16 +62,11 @@ _AHEAD = 2
 
 
 class Measurer(measurer.Measurer):
-    """See `tuning.measurer.Measurer`; candidates are MetaSchedule's, and trials are `Trial`.
+    """See `tuning.measurer.Measurer`; candidates, builder and runner are MetaSchedule's, and trials
+    are `Trial`. At most `batch` candidates are proposed at a time.
 
-    Parameters
-    ----------
-    builder, runner
-        MetaSchedule's. With this package's builder, and its runner or an ``RPCRunner``, what runs
-        next is built meanwhile; others measure one batch after the other.
-    target : tvm.target.Target
-    batch : int
-        Number of candidates that are proposed at a time, at most.
+    With this package's builder, and its runner or an ``RPCRunner``, what runs next is built
+    meanwhile; others measure one batch after the other.
     """
 
     def __init__(self, builder: Any, runner: Any, target: tvm.target.Target, batch: int) -> None:
@@ -83,31 +74,15 @@ class Measurer(measurer.Measurer):
         self._builds_ahead = ahead = isinstance(builder, LocalBuilder) and isinstance(
             runner, (LocalRunner, RPCRunner)
         )
-        builds = builder.max_workers if ahead else batch
-        devices = (
-            runner.rpc_config.count_num_servers(allow_missing=True)
-            if ahead and isinstance(runner, RPCRunner)
-            else 1
-        )
-        super().__init__(
-            min(batch, _AHEAD * max(builds, devices)),
-            builds,
-            max(1, devices),
-            builder.workers if ahead else None,
-        )
+        self._on_this_cpu = isinstance(runner, LocalRunner) and target.kind.name == "llvm"
+        builds, devices = builder.max_workers if ahead else batch, 1
+        if ahead and isinstance(runner, RPCRunner):
+            devices = max(1, runner.rpc_config.count_num_servers(allow_missing=True))
+        pool = builder.workers if ahead else None
+        super().__init__(min(batch, _AHEAD * max(builds, devices)), builds, devices, pool)
 
     def __exit__(self, *_: object) -> None:
         self._close(self.runner.interrupt if isinstance(self.runner, LocalRunner) else lambda: None)
-
-    def _build(self, candidates: Sequence[MeasureCandidate]) -> list[BuilderResult]:
-        if isinstance(self.builder, LocalBuilder):
-            builds = [
-                self.builder.start(candidate.sch.mod, self._target) for candidate in candidates
-            ]
-            return [self.builder.result(build)[0] for build in builds]
-        inputs = [BuilderInput(candidate.sch.mod, self._target) for candidate in candidates]
-        with interrupts_in_tvm():
-            return list(self.builder.build(inputs))
 
     def retime(self, finalist: Finalist) -> float:
         """See `tuning.measurer.Measurer`."""
@@ -115,23 +90,18 @@ class Measurer(measurer.Measurer):
 
     def restart(self) -> None:
         """See `tuning.measurer.Measurer`; every trial on a remote device has a new process."""
-        if isinstance(self.runner, LocalRunner) and self._is_cpu:
+        if self._on_this_cpu:
             self.runner.close()
-
-    @property
-    def _is_cpu(self) -> bool:
-        return bool(device_type(self._target) == "cpu")
 
     def submit(self, task: Any, candidates: Sequence[MeasureCandidate]) -> list[Future[Trial]]:
         """See `tuning.measurer.Measurer`."""
         key = workload_key(task.dispatched[0])
         if not self._builds_ahead:
             return [measurer.measured(trial) for trial in self._measure(key, candidates)]
-        on_this_cpu = isinstance(self.runner, LocalRunner) and self._is_cpu
         builds = [self.builder.start(candidate.sch.mod, self._target) for candidate in candidates]
+        runs = [partial(self._run, key, *pair) for pair in zip(candidates, builds)]
         return [
-            self._run_when_built(build, partial(self._run, key, candidate, build), on_this_cpu)
-            for candidate, build in zip(candidates, builds)
+            self._run_when_built(build, run, self._on_this_cpu) for build, run in zip(builds, runs)
         ]
 
     def _run(
@@ -144,17 +114,28 @@ class Measurer(measurer.Measurer):
         """Run what was built; returns the trial."""
         built, spent = self.builder.result(build)
         if built.error_msg:
-            return _trial(candidate, built, None, spent)
+            return self._keep(task, candidate, built, None, spent)
         with on_device:
             start = time.monotonic()
             result = self._run_on_device(candidate, str(built.artifact_path))
             spent += time.monotonic() - start
-        return self._keep(task, _trial(candidate, built, result, spent), built)
+        return self._keep(task, candidate, built, result, spent)
 
-    def _keep(self, task: str, trial: Trial, built: BuilderResult) -> Trial:
-        """Keep what was built if it is one of the best, and delete the builder's, which has a
-        folder of its own.
-        """
+    def _keep(
+        self,
+        task: str,
+        candidate: MeasureCandidate,
+        built: BuilderResult,
+        ran: RunnerResult | None,
+        spent: float,
+    ) -> Trial:
+        """Keep what was built if it is one of the best, delete the builder's, return the trial."""
+        result = RunnerResult(None, built.error_msg) if ran is None else ran
+        failure = ""
+        if seconds(result.run_secs) == inf:
+            failure = "build" if ran is None else "run"
+            failure += " timeout" * ("Timeout, killed" in str(result.error_msg))
+        trial = Trial(candidate, result, failure, spent)
         if built.artifact_path:
             self.finalists.add(task, trial, built, str(built.artifact_path), trial.latency)
             shutil.rmtree(Path(str(built.artifact_path)).parent, ignore_errors=True)
@@ -172,7 +153,13 @@ class Measurer(measurer.Measurer):
     def _measure(self, key: str, candidates: Sequence[MeasureCandidate]) -> list[Trial]:
         """Build and run a batch, with a builder or runner that is not this package's."""
         start, kind = time.monotonic(), device_type(self._target)
-        builds = self._build(candidates)
+        if isinstance(self.builder, LocalBuilder):
+            begun = [self.builder.start(one.sch.mod, self._target) for one in candidates]
+            builds = [self.builder.result(build)[0] for build in begun]
+        else:
+            with interrupts_in_tvm():
+                mods = [candidate.sch.mod for candidate in candidates]
+                builds = self.builder.build([BuilderInput(mod, self._target) for mod in mods])
         inputs = [
             RunnerInput(str(built.artifact_path), kind, candidate.args_info)
             for built, candidate in zip(builds, candidates)
@@ -183,24 +170,9 @@ class Measurer(measurer.Measurer):
         results = [None if built.error_msg else next(ran) for built in builds]
         each = (time.monotonic() - start) / len(candidates)
         return [
-            self._keep(key, _trial(candidate, built, result, each), built)
+            self._keep(key, candidate, built, result, each)
             for candidate, built, result in zip(candidates, builds, results)
         ]
-
-
-def _trial(
-    candidate: MeasureCandidate, built: BuilderResult, ran: RunnerResult | None, spent: float
-) -> Trial:
-    result = RunnerResult(None, built.error_msg) if ran is None else ran
-    if seconds(result.run_secs) < inf:
-        return Trial(candidate, result, "", spent)
-    kind = "build" if ran is None else "run"
-    return Trial(
-        candidate,
-        result,
-        f"{kind} timeout" if "Timeout, killed" in str(result.error_msg) else kind,
-        spent,
-    )
 
 
 @contextmanager

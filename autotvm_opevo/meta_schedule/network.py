@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -14,6 +14,7 @@ import numpy as np
 import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import TuningRecord
+from tvm.s_tir.meta_schedule.runner import RPCRunner
 from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 from tvm.s_tir.meta_schedule.utils import cpu_count, fork_seed
 
@@ -23,19 +24,27 @@ from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import check_shapes, lower_as_imported
-from autotvm_opevo.meta_schedule.builder import LocalBuilder
-from autotvm_opevo.meta_schedule.database import LOCK, database_with, records_of_others
+from autotvm_opevo.meta_schedule.database import (
+    LOCK,
+    database_with,
+    import_tensor_intrinsics,
+    records_of_others,
+)
 from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, evaluate_network
-from autotvm_opevo.meta_schedule.extraction import key_of, lower_and_extract
 from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
-from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner, is_local
 from autotvm_opevo.meta_schedule.measurer import Measurer, Trial
-from autotvm_opevo.meta_schedule.roofline import work
-from autotvm_opevo.meta_schedule.runner import LocalRunner, has_device, is_local
 from autotvm_opevo.meta_schedule.store import TrialStore, network_key, remove_if_empty
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
-from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target
-from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, TaskState, TvmStrategy
+from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target, work
+from autotvm_opevo.meta_schedule.tasks import (
+    OpEvoTask,
+    StrategyTask,
+    TaskState,
+    TvmStrategy,
+    key_of,
+    lower_and_extract,
+)
 from autotvm_opevo.meta_schedule.verification import verifying
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.comparison import Comparison
@@ -215,28 +224,24 @@ def tune_network(
         has_trials = len(store.database) - len(others) < budget.trials
         notes, origins = [], []
         if dynamic:
-            notes.append(
-                "kept at default, since their shapes or loops are known only in a run: "
-                f"{', '.join(dynamic)}"
-            )
+            why = "since their shapes or loops are known only in a run"
+            notes.append(f"kept at default, {why}: {', '.join(dynamic)}")
         kind: type[TaskState]
         if isinstance(strategy, OpEvoStrategy):
             kind, batch = OpEvoTask, strategy.batch_size
             sources = [source for source in strategy.history if not _is_own(source.origin, folder)]
             origins = [source.origin for source in sources]
             if has_trials and strategy.can_transfer:
-                of_others = sources_of(others, str(folder))
-                strategy = strategy.with_history([*sources, *without_copies(of_others, sources)])
+                if others:
+                    sources += without_copies(sources_of(others, str(folder)), sources)
+                strategy = strategy.with_history(sources)
             if has_trials and (history or strategy.history):
                 notes.append(f"learning from {describe_history(strategy.history)}")
             description = strategy.description
         else:
             kind, batch = StrategyTask, _MAX_ROUND
-            description = (
-                strategy
-                if isinstance(strategy, str)
-                else getattr(strategy, "description", type(strategy).__name__)
-            )
+            given = getattr(strategy, "description", type(strategy).__name__)
+            description = strategy if isinstance(strategy, str) else given
             if isinstance(cost_model, str):
                 cost_model = ms.CostModel.create(
                     cost_model, num_tuning_cores=cpu_count(logical=False), tree_method="auto"
@@ -249,19 +254,17 @@ def tune_network(
         run.announce(description, "database", notes)
 
         def compare() -> Comparison:
-            as_imported = run_compiler(
-                partial(lower_as_imported, mod, target), "lowering the network"
-            )
-            best = database_with([state.best for state in states])
-            return evaluate_network(
-                as_imported, lowered, target, best, runner, computed_dtypes(mod)
-            )
+            lower = partial(lower_as_imported, mod, target)
+            as_imported = run_compiler(lower, "lowering the network")
+            best = database_with(state.best for state in states)
+            dtypes = computed_dtypes(mod)
+            return evaluate_network(as_imported, lowered, target, best, runner, dtypes)
 
         return run.run(
             partial(Measurer, builder, runner, target, batch),
             task_scheduler,
             np.random.default_rng(seed),
-            compare if evaluate and has_device(runner) else None,
+            compare if evaluate and (is_local(runner) or isinstance(runner, RPCRunner)) else None,
         )
     finally:
         for stage in ours:
@@ -272,21 +275,16 @@ def tune_network(
 
 
 def _is_own(path: str | PathLike[str], folder: Path) -> bool:
-    """Whether a path is a run's work directory or the database of its best, whose records of this
-    network count as its own.
-    """
+    """Whether a path is a run's work directory or the database of its best."""
     return Path(path).resolve() in (folder.resolve(), (folder / BEST_DATABASE).resolve())
 
 
 def _lower(
     mod: tvm.IRModule, target: tvm.target.Target, store: TrialStore, trials: int, verify: bool
 ) -> tuple[tvm.IRModule, list[Any], list[str], list[TuningRecord]]:
-    """Lower a network, but for operators whose lowering changes what it computes, and extract its
-    tasks.
-
-    With `verify`, and if it has trials left, these are found out unless that was done before.
-    Returns the lowered network, its tasks, the operators that cannot be tuned, and the records of
-    other networks and targets.
+    """Lower a network but for operators whose lowering changes what it computes, which `verify`
+    finds unless that was done before, or no trials are left. Returns the lowered network, its
+    tasks, the operators that cannot be tuned, and the records of other networks and targets.
     """
 
     def lower() -> tuple[tvm.IRModule, list[Any], list[str], list[TuningRecord]]:
@@ -297,25 +295,22 @@ def _lower(
         return lowered, tasks, dynamic, records_of_others(store.database, mods, target)
 
     with ExitStack() as stack:
-
-        def begin() -> Callable[[], list[str] | None]:
-            return stack.enter_context(verifying(mod, target))
-
+        find_wrong_operators = None
         # A new database has trials to make: the networks run while this process lowers.
-        is_new = not len(store.database) and not store.wrong_operators
-        find_wrong_operators = begin() if verify and is_new else None
+        if verify and not len(store.database) and not store.wrong_operators:
+            find_wrong_operators = stack.enter_context(verifying(mod, target))
         import_tensor_intrinsics()
         lowered, tasks, dynamic, others = lower()
         if not tasks:
             unknown = ", ".join(dynamic)
-            raise ValueError(
-                "mod must have an operator that can be tuned; it has none"
-                + (f": the shapes or loops of {unknown} are known only in a run" if dynamic else "")
-            )
+            why = f": the shapes or loops of {unknown} are known only in a run" if dynamic else ""
+            raise ValueError(f"mod must have an operator that can be tuned; it has none{why}")
         network = key_of(target, tasks)
         has_trials = len(store.database) - len(others) < trials
         if verify and has_trials and network not in store.wrong_operators:
-            wrong = (find_wrong_operators or begin())()
+            if find_wrong_operators is None:
+                find_wrong_operators = stack.enter_context(verifying(mod, target))
+            wrong = find_wrong_operators()
             if wrong is not None:
                 store.wrong_operators[network] = wrong
             if wrong:
@@ -325,15 +320,8 @@ def _lower(
 
 
 class NetworkRun(TuningRun):
-    """The tasks of a network, measured by MetaSchedule; see `TuningRun`.
-
-    Parameters
-    ----------
-    tasks : sequence of TaskState
-    budget, batch, store
-        As of `TuningRun`.
-    origins : sequence of str
-        Of the history, to say which of them taught nothing.
+    """The tasks of a network, measured by MetaSchedule; see `TuningRun`. `origins` are of the
+    history, to say which of them taught nothing.
     """
 
     store: TrialStore
@@ -384,17 +372,14 @@ class NetworkRun(TuningRun):
     def _use_confirmed(self, task: TaskState, best: Trial | TuningRecord, latency: float) -> str:
         """See `TuningRun`."""
         if isinstance(best, Trial):
-            workload, candidate = self.store.database.commit_workload(task.mod), best.candidate
-            best = TuningRecord(
-                candidate.sch.trace, workload, [latency], self._target, candidate.args_info
-            )
+            best = self.store.record(task, best.candidate, [latency])
         self.store.set_best(best)
         task.confirmed(latency)
         return ""
 
     def _conclude(self) -> None:
-        """Say from which histories no task learned. Choose a schedule for each operator without a
-        trial, since on a CPU it would be a loop nest of scalars without any.
+        """Say from which histories no task learned; choose a schedule for each operator without a
+        trial, since on a CPU it would be a loop nest of scalars.
         """
         learned_from = set().union(*(task.learned_from for task in self._tasks))
         for origin in dict.fromkeys(self._origins):
@@ -418,16 +403,12 @@ class NetworkRun(TuningRun):
             )
 
     def write_best(self) -> None:
-        """See `TuningRun`; of a network that computes something else there are no records, so that
-        nobody deploys them.
-        """
+        """See `TuningRun`; without records of a network whose outputs differ."""
         is_wrong = self._comparison is not None and not self._comparison.outputs_match
         self.store.untuned.discard(self._network)
         if self.untuned:
             self.store.untuned.add(self._network)
-        self.store.write_best(
-            left_out={(task.key, str(self._target)) for task in self._tasks if is_wrong}
-        )
+        self.store.write_best({(task.key, str(self._target)) for task in self._tasks if is_wrong})
 
     def result(self) -> TuningResult:
         """The result so far."""

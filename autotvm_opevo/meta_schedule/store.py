@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord, Workload
+from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from tvm.target import Target
 
 from autotvm_opevo._utils import jsonl
@@ -32,9 +33,9 @@ from autotvm_opevo.tuning.run_log import FILE_NAME, RunLog, TrialEnded
 # A task of any network: the structural hash of its workload, and its target.
 _Task = tuple[str, str]
 
-# The files there with the number of records that the work directory had, with the networks that are
-# better untuned, and with the operators whose lowering changes what they compute; and what is
-# appended to the folder's name while it is replaced.
+# Of the best: the files with the number of records that the work directory had, the networks that
+# are better untuned, and the operators whose lowering changes what they compute; and what follows
+# the folder's name while it is replaced.
 _TRIALS, _UNTUNED, _WRONG, _ASIDE = "trials", "untuned.json", "wrong_operators.json", ".old"
 # Seconds that TVM stores for a failed trial.
 _FAILED = 1e10
@@ -49,27 +50,16 @@ class TrialStore:
     sorts its records by latency: what is later is known by the lines of its file, which are in
     order.
 
-    Parameters
-    ----------
-    folder : Path
-        Repaired if a call was killed.
+    The folder is repaired if a call was killed.
 
     Attributes
     ----------
-    path : Path
-        The folder.
-    run_log : RunLog
     database : JSONDatabase
         One record a trial.
     untuned : set of tuple of str
         The networks that are better untuned; see `network_key`.
     wrong_operators : dict of tuple of str to list of str
         Of the networks that were verified, the operators for which `lower` changes their outputs.
-
-    Raises
-    ------
-    ValueError
-        If TVM cannot read it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -81,18 +71,17 @@ class TrialStore:
         self._keys: dict[Workload, str] = {}
         self._best: dict[_Task, TuningRecord] = {}
         self._later: defaultdict[_Task, list[TuningRecord]] = defaultdict(list)  # trials since then
-        self._size = _size(folder)
-        self._load_best(folder / BEST_DATABASE, folder / f"{BEST_DATABASE}{_ASIDE}")
-
-    def _load_best(self, best: Path, aside: Path) -> None:
+        self._size = (folder / RECORD_FILE).stat().st_size
+        best, aside = folder / BEST_DATABASE, folder / f"{BEST_DATABASE}{_ASIDE}"
         if aside.exists() and not best.exists():  # a call was killed while it replaced it
             aside.rename(best)
-        if not len(self.database) or not best.exists():
-            return
+        if len(self.database) and best.exists():
+            self._load_best(best)
+
+    def _load_best(self, best: Path) -> None:
         repair(best)
-        self._best = {
-            self._task_of(record): record for record in load_database(best).get_all_tuning_records()
-        }
+        records = load_database(best).get_all_tuning_records()
+        self._best = {self._task_of(record): record for record in records}
         self.untuned, self.wrong_operators = untuned_networks(best), wrong_operators(best)
         known = 0
         with suppress(OSError, ValueError):  # of an earlier version, or torn
@@ -112,22 +101,21 @@ class TrialStore:
         """The trials of a `TaskState`, the fastest first."""
         return records_of(self.database, task.mod, task.target)
 
-    def append(self, task: Any, trial: Trial) -> None:
-        """Write a trial of a `TaskState`, and to the run log when it ended and its error, which the
-        database lacks.
-
-        Raises
-        ------
-        OSError
-            If the disk is full, which TVM does not tell.
-        """
-        run_secs = trial.result.run_secs if not trial.failure else [_FAILED]
-        workload, candidate = self.database.commit_workload(task.mod), trial.candidate
-        record = TuningRecord(
+    def record(self, task: Any, candidate: MeasureCandidate, run_secs: Any) -> TuningRecord:
+        """A record of a `TaskState`, which is not written."""
+        workload = self.database.commit_workload(task.mod)
+        return TuningRecord(
             candidate.sch.trace, workload, run_secs, task.target, candidate.args_info
         )
+
+    def append(self, task: Any, trial: Trial) -> None:
+        """Write a trial of a `TaskState`, and to the run log its end and its error, which the
+        database lacks; an `OSError` if the disk is full, which TVM does not tell.
+        """
+        run_secs = trial.result.run_secs if not trial.failure else [_FAILED]
+        record = self.record(task, trial.candidate, run_secs)
         self.database.commit_tuning_record(record)
-        before, self._size = self._size, _size(self.path)
+        before, self._size = self._size, (self.path / RECORD_FILE).stat().st_size
         if self._size == before or jsonl.is_torn(self.path / RECORD_FILE):
             raise OSError(
                 f"{self.path} does not have the last trials: make room on its disk; the same "
@@ -143,28 +131,20 @@ class TrialStore:
         return self._fastest((task.key, str(task.target)), self.records(task))
 
     def set_best(self, record: TuningRecord) -> None:
-        """Set the best record of a task, until a later trial is faster: it was timed again, or
-        chosen without any trial.
-        """
+        """Set the best record of a task, until a later trial is faster."""
         task = self._task_of(record)
         self._best[task] = record
         self._later.pop(task, None)
 
-    def write_best(self, left_out: Container[tuple[str, str]] = ()) -> None:
-        """Write the best of each task but some, by their workloads' keys and their targets; see the
-        function `write_best`.
-        """
+    def write_best(self, left_out: Container[_Task] = ()) -> None:
+        """Write the best of each task but some; see the function `write_best`."""
         # some without a trial
         tasks: dict[_Task, list[TuningRecord]] = {task: [] for task in self._best}
         for record in self.database.get_all_tuning_records():
             tasks.setdefault(self._task_of(record), []).append(record)
-        fastest = [
-            self._fastest(task, records) for task, records in tasks.items() if task not in left_out
-        ]
-        best = [record for record in fastest if record is not None]
-        write_best(
-            self.path, best, count_records(self.path), self.untuned, self.wrong_operators.items()
-        )
+        fastest = [self._fastest(*task) for task in tasks.items() if task[0] not in left_out]
+        best, trials = [record for record in fastest if record], _count_records(self.path)
+        write_best(self.path, best, trials, self.untuned, self.wrong_operators.items())
 
     def _fastest(self, task: _Task, records: Sequence[TuningRecord]) -> TuningRecord | None:
         best = self._best.get(task)
@@ -189,17 +169,13 @@ def write_best(
     untuned: Iterable[Sequence[str]] = (),
     wrong_operators: Iterable[tuple[Sequence[str], Sequence[str]]] = (),
 ) -> Path:
-    """Write a database with one record a task into a work directory, in place of an earlier one.
+    """Write a database with one record a task into a work directory, in place of an earlier one,
+    which stays if this raises an `OSError`.
 
     It is the best of the first `trials` records there: later ones, of a call that was killed, can
     be better. Networks of `untuned`, by their keys, are better untuned; `wrong_operators` has pairs
     of a key and operators. If the process is killed meanwhile, the next `TrialStore` brings back
     the earlier one.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; the earlier one stays.
     """
     new, old, aside = (folder / f"{BEST_DATABASE}{suffix}" for suffix in (".new", "", _ASIDE))
     shutil.rmtree(new, ignore_errors=True)
@@ -207,7 +183,7 @@ def write_best(
     database = JSONDatabase(work_dir=str(new))
     for record in best:
         commit(database, record)
-    if count_records(new) < len(best):
+    if _count_records(new) < len(best):
         raise OSError(f"{new} cannot be written: make room on its disk")
     (new / _TRIALS).write_text(str(trials))
     jsonl.append(new / _UNTUNED, *untuned)
@@ -221,9 +197,7 @@ def write_best(
 
 
 def remove_if_empty(folder: Path) -> None:
-    """Remove a folder that has nothing but the files of an empty database, as of a call that ended
-    before its first trial.
-    """
+    """Remove a folder that has nothing but the files of an empty database."""
     for file in (folder / RECORD_FILE, folder / WORKLOAD_FILE):
         if file.exists() and not file.stat().st_size:
             file.unlink()
@@ -231,7 +205,7 @@ def remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def count_records(folder: Path) -> int:
+def _count_records(folder: Path) -> int:
     """Number of records in a database's file: less than TVM's own count if its disk was full."""
     file = folder / RECORD_FILE
     return file.read_bytes().count(b"\n") if file.exists() else 0
@@ -250,7 +224,7 @@ def untuned_networks(best: str | PathLike[str]) -> set[tuple[str, ...]]:
 
 
 def wrong_operators(folder: str | PathLike[str]) -> dict[tuple[str, ...], list[str]]:
-    """The operators for which `lower` changes what networks compute, by the networks' keys, of a
+    """The operators for which `lower` changes what networks compute, by the networks' keys; of a
     work directory or a database of the best.
     """
     return {
@@ -264,9 +238,3 @@ def _lists(file: Path) -> list[list[Any]]:
     """The lines of a file; none without it."""
     lines = file.read_bytes().splitlines() if file.exists() else []
     return [value for _, value in jsonl.read(lines) if isinstance(value, list)]
-
-
-def _size(folder: Path) -> int:
-    """Bytes of a database's records."""
-    file = folder / RECORD_FILE
-    return file.stat().st_size if file.exists() else 0

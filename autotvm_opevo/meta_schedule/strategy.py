@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any
 from weakref import ref
 from zlib import crc32
@@ -20,16 +21,18 @@ from tvm.s_tir.meta_schedule.runner import RunnerResult
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate, PySearchStrategy
 from tvm.s_tir.schedule import Schedule
 from tvm.target import Target
+from tvm.target.codegen import target_has_features
 
 from autotvm_opevo._utils.text import describe, last_line
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.meta_schedule.database import fitness, records_of
-from autotvm_opevo.meta_schedule.history import describe_history, prior, read_history
+from autotvm_opevo.meta_schedule.history import describe_history, read_history
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.task_search import TaskSearch
 from autotvm_opevo.search.opevo import OpEvo
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.search.transfer import Source, count_origins
+from autotvm_opevo.tuning.prior import read_prior
 
 logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
 
@@ -73,8 +76,8 @@ class OpEvoStrategy(PySearchStrategy):
 
     Attributes
     ----------
-    batch_size : int
-        As given.
+    can_transfer : bool
+        Whether tasks learn from each other and from histories.
     learned_from : dict of str to dict
         By name of a task: how many sources it learns from, by their origin. Shared by all clones.
     history : list of Source
@@ -113,22 +116,21 @@ class OpEvoStrategy(PySearchStrategy):
             "mutation_rate": mutation_rate,
             "surrogate": surrogate,
         }
-        self.batch_size = as_integer("batch_size", batch_size)
-        self._seed, self._transfer = seed, transfer
+        self.batch_size, self._seed = as_integer("batch_size", batch_size), seed
+        self._given = {**self._options, "transfer": transfer, "batch_size": batch_size}
         OpEvo(Space({}), seed=seed, **self._options)  # raises on invalid options before any tuning
         self._task_search: TaskSearch | None = None
+        self.can_transfer = transfer and surrogate == "gp"
         # Shared by all clones. Weak: TVM calls no `post_tuning` after an error.
-        self._searches: list[ref[TaskSearch]] | None = (
-            [] if transfer and surrogate == "gp" else None
-        )
+        self._searches: list[ref[TaskSearch]] = []
         self.learned_from: dict[str, dict[str, int]] = {}
         paths = [history] if isinstance(history, (str, PathLike)) else list(history)
-        if paths and self._searches is None:
+        if paths and not self.can_transfer:
             raise ValueError(
                 'history needs transfer=True and surrogate="gp": without them, nothing is '
                 "learned from it"
             )
-        self.history = read_history(paths)
+        self.history = read_history(paths) if paths else []
         self._left = self._per_round = 0  # trials, of the task and of a batch
         self._batch: list[MeasureCandidate] = []  # is being measured
 
@@ -139,17 +141,13 @@ class OpEvoStrategy(PySearchStrategy):
         >>> OpEvoStrategy(seed=0).description, OpEvoStrategy(surrogate=None).description
         ('OpEvo, seed 0', 'OpEvo surrogate=None')
         """
-        given = {**self._options, "transfer": self._transfer, "batch_size": self.batch_size}
         defaults = inspect.signature(OpEvoStrategy).parameters
-        options = {name: value for name, value in given.items() if value != defaults[name].default}
+        options = {
+            name: value for name, value in self._given.items() if value != defaults[name].default
+        }
         if self.history:
             options["history"] = describe_history(self.history)
         return describe("OpEvo", options, self._seed)
-
-    @property
-    def can_transfer(self) -> bool:
-        """Whether tasks learn from each other and from histories."""
-        return self._searches is not None
 
     def _initialize_with_tune_context(self, context: TuneContext) -> None:
         # Not the context itself, which holds this strategy: neither would ever be freed.
@@ -169,15 +167,12 @@ class OpEvoStrategy(PySearchStrategy):
     ) -> None:
         """Called by TVM before a task's first trial."""
         records = [] if database is None else records_of(database, self._mod, self._target)
-        search = self.search(
-            self._name, self._mod, design_spaces, self._postprocs, self._rand_state
-        )
+        task = self._name, self._mod, design_spaces, self._postprocs, self._rand_state
+        self._task_search = search = self.search(*task)
         search.load(records)
-        self._task_search = search
         self._left = max_trials - len(records)
         self._per_round = min(self.batch_size, num_trials_per_iter)
-        if self._searches is not None:
-            self._searches.append(ref(search))
+        self._searches.append(ref(search))
 
     def search(
         self,
@@ -187,22 +182,19 @@ class OpEvoStrategy(PySearchStrategy):
         postprocs: list[Any],
         rand_state: int,
     ) -> TaskSearch:
-        """The search of a task, with this strategy's options; its seed is unlike those of others,
-        or all would draw the same.
-        """
+        """The search of a task, with this strategy's options and a seed of its own."""
         decisions = DecisionSpace(mod, sketches, postprocs)
         seed = rand_state
         if self._seed is not None:
-            seed = int(
-                np.random.SeedSequence([self._seed, crc32(name.encode())]).generate_state(1)[0]
-            )
+            entropy = np.random.SeedSequence([self._seed, crc32(name.encode())])
+            seed = int(entropy.generate_state(1)[0])
         return TaskSearch(name, decisions, OpEvo(decisions.space, seed=seed, **self._options))
 
     def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
         """The next batch; None when the task's trials are spent, or its space is exhausted."""
         search = self._task_search
         assert search is not None, "pre_tuning comes first"
-        if self._searches is not None:
+        if self.can_transfer:
             searches = [other for known in self._searches if (other := known())]
             others = [other.source for other in searches if other is not search]
             self.learned_from[self._name] = self.teach(search, self._target, others)
@@ -215,12 +207,8 @@ class OpEvoStrategy(PySearchStrategy):
 
     def teach(self, search: TaskSearch, target: Target, others: Iterable[Source]) -> dict[str, int]:
         """Let a task's search learn from other tasks of this run that have a success, from the
-        history, and from what this package knows of its target.
-
-        Returns
-        -------
-        dict of str to int
-            From how many sources it learns, by their origin.
+        history, and from what this package knows of its target; returns from how many sources it
+        does, by their origin.
         """
         taught = [source for source in others if any(source.results.values())]
         return count_origins(search.learn_from([*taught, *self.history, *prior(target)]))
@@ -233,11 +221,9 @@ class OpEvoStrategy(PySearchStrategy):
         self._task_search.tell(self._batch, [fitness(result.run_secs) for result in results])
         errors = Counter(last_line(result.error_msg) for result in results if result.error_msg)
         if errors.total() == len(results):
+            mostly = errors.most_common(1)[0][0]
             logger.warning(
-                "%s: all %d candidates failed, mostly: %s",
-                self._name,
-                len(results),
-                errors.most_common(1)[0][0],
+                "%s: all %d candidates failed, mostly: %s", self._name, len(results), mostly
             )
 
     def post_tuning(self) -> None:
@@ -246,9 +232,7 @@ class OpEvoStrategy(PySearchStrategy):
 
     def clone(self) -> Any:
         """The same strategy, for another task."""
-        strategy = OpEvoStrategy(
-            batch_size=self.batch_size, seed=self._seed, transfer=self._transfer, **self._options
-        )
+        strategy = OpEvoStrategy(**self._given, seed=self._seed)
         strategy._searches, strategy.history = self._searches, self.history
         strategy.learned_from = self.learned_from
         return strategy
@@ -260,9 +244,20 @@ class OpEvoStrategy(PySearchStrategy):
         return strategy
 
 
-def warn_of_exhaustion(name: str, search: TaskSearch, left: int) -> None:
-    """Say that a task proposes nothing any more: small spaces end, others should have some
-    candidates.
+def prior(target: Target) -> Sequence[Source]:
+    """The sources that come with this package for a CPU, with knobs by role."""
+    return read_prior(prior_file(target))[""] if target.kind.name == "llvm" else ()
+
+
+def prior_file(target: Target) -> Path:
+    """The file for a CPU: what is best depends on how many values a vector has, and on the number
+    of registers. AVX2's is the nearest to narrower vectors.
     """
+    wide = target_has_features("avx512f", target)
+    return Path(__file__).with_name("avx512_prior.json" if wide else "avx2_prior.json")
+
+
+def warn_of_exhaustion(name: str, search: TaskSearch, left: int) -> None:
+    """Say that a task proposes nothing more: without a success, something is wrong."""
     level = logging.INFO if search.succeeded else logging.WARNING
     logger.log(level, "%s: no more candidates, %d trials are left", name, left)

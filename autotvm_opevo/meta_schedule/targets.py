@@ -1,16 +1,29 @@
-"""Targets, completed with the attributes that MetaSchedule needs."""
+"""Targets, completed for MetaSchedule, and the roofline of this machine's CPU and of a task."""
 
 from __future__ import annotations
 
+import math
 import re
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
+import numpy as np
 import tvm
+from tvm import te
+from tvm.s_tir import Schedule, ScheduleError
+from tvm.s_tir.analysis import estimate_tir_flops
+from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.target import Target
 
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo.meta_schedule.roofline import kernel_threads, measure_flops
+from autotvm_opevo.lowering.network import is_known
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
+from autotvm_opevo.tuning import roofline
+from autotvm_opevo.tuning.roofline import REPEAT_MS, REPEATS, Roofline, Work
 from autotvm_opevo.tuning.this_machine import ThisMachine, check_llvm_cpu
 from autotvm_opevo.tuning.workers import call_once
 
@@ -32,10 +45,6 @@ def local_target() -> str | Target:
     `as_target` completes it. The first call on a machine compiles and runs two small kernels in a
     worker process, which takes some seconds.
 
-    Returns
-    -------
-    str or tvm.target.Target
-
     Examples
     --------
     >>> as_target(local_target()).kind.name in ("llvm", "cuda", "rocm", "metal")
@@ -52,14 +61,6 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
     runs kernels in this process. Options in a string, which TVM took before 0.20, are accepted:
     ``"llvm -mcpu=core-avx2"``.
 
-    Parameters
-    ----------
-    target : str, dict or tvm.target.Target
-
-    Returns
-    -------
-    tvm.target.Target
-
     Raises
     ------
     ValueError
@@ -73,11 +74,8 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
     ('llvm', 'core-avx2', 4)
     """
     try:
-        completed = (
-            target
-            if isinstance(target, Target)
-            else Target(_options(target) if isinstance(target, str) else target)
-        )
+        given = _options(target) if isinstance(target, str) else target
+        completed = given if isinstance(given, Target) else Target(given)
     except (RuntimeError, TypeError, ValueError) as error:
         raise ValueError(
             f"target must be a target of TVM, such as llvm or nvidia/nvidia-h100; {target!r} "
@@ -87,11 +85,8 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
         if "num-cores" not in completed.attrs:
             completed = Target({**dict(completed.export()), "num-cores": kernel_threads()})
         check_llvm_cpu(tvm, completed)
-    missing = [
-        name
-        for name in ("max_threads_per_block", "max_shared_memory_per_block")
-        if name not in completed.attrs
-    ]
+    needed = "max_threads_per_block", "max_shared_memory_per_block"
+    missing = [name for name in needed if name not in completed.attrs]
     if "gpu" in completed.keys and missing:
         raise ValueError(
             f"target must have the GPU's {' and '.join(missing)}, which {target!r} lacks: "
@@ -111,17 +106,77 @@ def _options(text: str) -> str | dict[str, Any]:
     match = re.fullmatch(r"(\S+)((?:\s+-[\w-]+[=\s]\S+)+)", text.strip())
     if not match:
         return text
-    kind, options = match.groups()
-    return {
-        "kind": kind,
-        **{
-            name: _value(name, value)
-            for name, value in re.findall(r"\s-([\w-]+)[=\s](\S+)", options)
-        },
-    }
+    options: dict[str, Any] = {"kind": match[1]}
+    for name, value in re.findall(r"\s-([\w-]+)[=\s](\S+)", match[2]):
+        number = int(value) if value.isdecimal() else value
+        options[name] = value.split(",") if name in ("mattr", "keys") else number
+    return options
 
 
-def _value(name: str, text: str) -> Any:
-    if name in ("mattr", "keys"):
-        return text.split(",")
-    return int(text) if text.isdecimal() else text
+def work(mod: tvm.IRModule) -> Work:
+    """What one run of a task has to do. Operations count for float32 only, whose peak is known; of
+    a tensor that is read here and there, such as a table of embeddings, no more elements than there
+    are iterations."""
+    iterations: Counter[Any] = Counter()  # that touch a tensor
+    schedule = Schedule(mod)
+    with suppress(ScheduleError):  # calls of functions that are not TVM's have no such block
+        for block in map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root"))):
+            extent = math.prod(int(variable.dom.extent) for variable in block.iter_vars)
+            for region in (*block.reads, *block.writes):
+                # An extent that is an expression, as of padding by reflection, may be all of it.
+                extents = [interval.extent for interval in region.region]
+                known = all(map(is_known, extents))
+                elements = extent * math.prod(map(int, extents)) if known else sys.maxsize
+                iterations[region.source] += elements
+    tensors = ArgInfo.from_prim_func(mod["main"])
+    touched = [iterations.get(parameter, sys.maxsize) for parameter in mod["main"].params]
+    size = 0
+    for tensor, n in zip(tensors, touched):
+        elements = min(math.prod(map(int, tensor.shape)), n)
+        size += elements * tvm.DataType(str(tensor.dtype)).bits // 8
+    counted = all(str(tensor.dtype) == "float32" for tensor in tensors)
+    return float(estimate_tir_flops(mod)) if counted else 0.0, float(size)
+
+
+def measure_roofline(target: Target) -> Roofline:
+    """Measure this machine's CPU, in TVM's number of threads, with a target's instructions."""
+    return roofline.measure(te, partial(_seconds, target), kernel_threads())
+
+
+def kernel_threads() -> int:
+    """Number of threads in which TVM runs kernels in this process.
+
+    Asked in a thread that ends: TVM binds the one that asks to some of the cores, and with it all
+    that it starts later, such as builders.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        return int(thread.submit(tvm.get_global_func("runtime.NumThreads")).result())
+
+
+def measure_flops(target: Target) -> float:
+    """float32 operations per second of this machine's best matrix product."""
+    return roofline.measure_flops(te, partial(_seconds, target))
+
+
+def _seconds(target: Target, tensors: list[te.Tensor]) -> float:
+    """See `tuning.roofline.Seconds`."""
+    shapes = [[int(extent) for extent in tensor.shape] for tensor in tensors]
+    arrays = [tvm.runtime.tensor(np.ones(shape, "float32")) for shape in shapes]
+    schedule = Schedule(te.create_prim_func(tensors))
+    block = schedule.get_sblock(tensors[-1].op.name)
+    local = schedule.cache_write(block, 0, "local")
+    first, *others, k = schedule.get_loops(block)
+    schedule.reorder(first, k, *others)
+    schedule.reverse_compute_at(local, first)
+    for stage in (block, local):
+        *middle, last = schedule.get_loops(stage)[-len(others) :]
+        for loop in middle:
+            schedule.unroll(loop)  # or LLVM leaves the block in memory
+        schedule.vectorize(last)
+    schedule.parallel(first)
+    schedule.decompose_reduction(block, k)
+    library: Any = tvm.compile(schedule.mod, target)
+    run = library.mod.time_evaluator(
+        "main", tvm.cpu(), number=1, repeat=REPEATS, min_repeat_ms=REPEAT_MS
+    )
+    return float(min(run(*arrays).results))

@@ -16,7 +16,7 @@ from tvm.s_tir.meta_schedule.runner.config import EvaluatorConfig
 from tvm.s_tir.meta_schedule.runner.utils import run_evaluator_common
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
-from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
 
 # What the workers need.
 WORKER_MODULE = "autotvm_opevo.meta_schedule"
@@ -33,9 +33,7 @@ _memory: dict[tuple[str, int, str], Any] = {}
 
 
 def build_schedule(mod: tvm.IRModule, target: tvm.target.Target) -> Any:
-    """Build the module of a schedule, for a CPU without importing all tensor intrinsics: its body
-    holds those that it uses.
-    """
+    """Build a schedule, for a CPU without all tensor intrinsics: its body holds what it uses."""
     if target.kind.name != "llvm":
         import_tensor_intrinsics()  # which that does, too, in several times as long
         return default_build(mod, target, None)
@@ -48,10 +46,8 @@ def build_schedule(mod: tvm.IRModule, target: tvm.target.Target) -> Any:
 def build_artifact(
     mod: tvm.IRModule, target: tvm.target.Target, link: bool, folder: str
 ) -> tuple[str, float]:
-    """Build the module of a schedule and write it to a file in a new folder of `folder`: a shared
-    library, or object files.
-
-    Returns its name, and the seconds of the processor: a build may be paused, or share its core.
+    """Build a schedule as a shared library, or object files, in a new folder of `folder`; returns
+    the file's name, and the seconds of the processor: a build may be paused, or share its core.
     """
     # of what TVM writes in between, too, which a killed worker leaves behind
     tempfile.tempdir = folder

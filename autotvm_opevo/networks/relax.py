@@ -29,7 +29,6 @@ class _NetworkBuilder:
 
     def __init__(self, *shape: int) -> None:
         self._rng = np.random.default_rng(0)
-        self._builder = relax.BlockBuilder()
         self._data = relax.Var("data", relax.TensorType(shape, "float32"))
         self._weights: dict[relax.Var, tvm.runtime.Tensor] = {}
         self._layers: list[Layer] = []
@@ -37,14 +36,12 @@ class _NetworkBuilder:
     def weight(self, name: str, *shape: int, mean: float = 0.0) -> relax.Var:
         scale = np.sqrt(2.0 / np.prod(shape[1:])) if len(shape) > 1 and shape[0] > 1 else 0.1
         variable = relax.Var(name, relax.TensorType(shape, "float32"))
-        values = self._rng.standard_normal(shape, dtype="float32") * np.float32(scale) + np.float32(
-            mean
-        )
-        self._weights[variable] = tvm.runtime.tensor(values)
+        values = self._rng.standard_normal(shape, dtype="float32") * np.float32(scale)
+        self._weights[variable] = tvm.runtime.tensor(values + np.float32(mean))
         return variable
 
-    def add(self, layer: Layer) -> None:
-        self._layers.append(layer)
+    def add(self, *layers: Layer) -> None:
+        self._layers += layers
 
     def conv2d(
         self, name: str, inputs: int, outputs: int, kernel: int, stride: int, padding: int
@@ -66,7 +63,7 @@ class _NetworkBuilder:
         return lambda x: relax.op.nn.layer_norm(x, gamma, beta, axes=[-1])
 
     def build(self) -> Model:
-        builder = self._builder
+        builder = relax.BlockBuilder()
         with builder.function("main", [self._data, *self._weights]):
             with builder.dataflow():
                 x: Any = self._data
@@ -74,9 +71,8 @@ class _NetworkBuilder:
                     x = builder.emit(builder.normalize(layer(x)))
                 x = builder.emit_output(x)
             builder.emit_func_output(x)
-        return builder.finalize(), {
-            variable.name: weight for variable, weight in self._weights.items()
-        }
+        weights = {variable.name: weight for variable, weight in self._weights.items()}
+        return builder.finalize(), weights
 
 
 def mlp(batch: int = 1) -> Model:
@@ -90,8 +86,8 @@ def mlp(batch: int = 1) -> Model:
     """
     net = _NetworkBuilder(batch, 784)
     for i, (inputs, outputs) in enumerate([(784, 128), (128, 64), (64, 10)], start=1):
-        net.add(net.dense(f"dense{i}", inputs, outputs))
-        net.add(relax.op.nn.relu if outputs > 10 else relax.op.nn.softmax)
+        activation = relax.op.nn.relu if outputs > 10 else relax.op.nn.softmax
+        net.add(net.dense(f"dense{i}", inputs, outputs), activation)
     return net.build()
 
 
@@ -107,21 +103,16 @@ def alexnet(batch: int = 1) -> Model:
     """
     net = _NetworkBuilder(batch, *layers.INPUT)
     channels = layers.INPUT[0]
-    for i, layer in enumerate(layers.CONVOLUTIONS, start=1):
-        net.add(
-            net.conv2d(
-                f"conv{i}", channels, layer.channels, layer.kernel, layer.stride, layer.padding
-            )
-        )
-        net.add(relax.op.nn.relu)
-        if layer.pooled:
+    for i, (outputs, *window, pooled) in enumerate(layers.CONVOLUTIONS, start=1):
+        net.add(net.conv2d(f"conv{i}", channels, outputs, *window), relax.op.nn.relu)
+        if pooled:
             net.add(lambda x: relax.op.nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2)))
-        channels = layer.channels
+        channels = outputs
     net.add(lambda x: relax.op.reshape(x, (batch, layers.FEATURES)))
     inputs = layers.FEATURES
     for i, outputs in enumerate(layers.DENSE, start=1):
-        net.add(net.dense(f"dense{i}", inputs, outputs))
-        net.add(relax.op.nn.relu if i < len(layers.DENSE) else relax.op.nn.softmax)
+        activation = relax.op.nn.relu if i < len(layers.DENSE) else relax.op.nn.softmax
+        net.add(net.dense(f"dense{i}", inputs, outputs), activation)
         inputs = outputs
     return net.build()
 
@@ -137,8 +128,7 @@ def resnet_18(batch: int = 1) -> Model:
     21
     """
     net = _NetworkBuilder(batch, 3, 224, 224)
-    net.add(net.conv2d("conv0", 3, 64, 7, 2, 3))
-    net.add(relax.op.nn.relu)
+    net.add(net.conv2d("conv0", 3, 64, 7, 2, 3), relax.op.nn.relu)
     net.add(lambda x: relax.op.nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2), padding=(1, 1)))
     inputs = 64
     for stage, outputs in enumerate([64, 128, 256, 512], start=1):
@@ -146,14 +136,13 @@ def resnet_18(batch: int = 1) -> Model:
             name, stride = f"conv{stage}_{block}", 2 if stage > 1 and block == 1 else 1
             first = net.conv2d(f"{name}a", inputs, outputs, 3, stride, 1)
             second = net.conv2d(f"{name}b", outputs, outputs, 3, 1, 1)
-            shortcut = (
-                net.conv2d(f"{name}c", inputs, outputs, 1, stride, 0) if stride > 1 else lambda x: x
-            )
+            shortcut: Layer = lambda x: x  # noqa: E731
+            if stride > 1:
+                shortcut = net.conv2d(f"{name}c", inputs, outputs, 1, stride, 0)
             net.add(_residual(first, second, shortcut))
             inputs = outputs
     net.add(lambda x: relax.op.mean(x, axis=[2, 3]))
-    net.add(net.dense("dense", 512, 1000))
-    net.add(relax.op.nn.softmax)
+    net.add(net.dense("dense", 512, 1000), relax.op.nn.softmax)
     return net.build()
 
 
@@ -173,13 +162,11 @@ def bert_small(batch: int = 1) -> Model:
     tokens, hidden, heads = 128, 512, 8
     net = _NetworkBuilder(batch, tokens, hidden)
     for i in range(4):
-        query, key, value = (
-            net.dense(f"{name}{i}", hidden, hidden) for name in ("query", "key", "value")
-        )
-        output = net.dense(f"output{i}", hidden, hidden)
+        names = "query", "key", "value", "output"
+        projections = [net.dense(f"{name}{i}", hidden, hidden) for name in names]
         first = net.dense(f"first{i}", hidden, 4 * hidden)
         second = net.dense(f"second{i}", 4 * hidden, hidden)
-        net.add(_attention(query, key, value, output, [batch, tokens, heads, hidden // heads]))
+        net.add(_attention(*projections, [batch, tokens, heads, hidden // heads]))
         net.add(net.layer_norm(f"attention_norm{i}", hidden))
         net.add(_feed_forward(first, second))
         net.add(net.layer_norm(f"norm{i}", hidden))
@@ -189,21 +176,16 @@ def bert_small(batch: int = 1) -> Model:
 def _attention(
     query: Layer, key: Layer, value: Layer, output: Layer, split: Sequence[int]
 ) -> Layer:
-    """Self-attention and its shortcut; `split` has the extents of batch, tokens, heads, and
-    features of a head.
-    """
+    """Self-attention and its shortcut; `split` is batch, tokens, heads, and features of a head."""
     batch, tokens, heads, features = split
 
     def layer(x: Any) -> Any:
-        q, k, v = (
-            relax.op.permute_dims(relax.op.reshape(f(x), split), [0, 2, 1, 3])
-            for f in (query, key, value)
-        )
+        parts = (relax.op.reshape(f(x), split) for f in (query, key, value))
+        q, k, v = (relax.op.permute_dims(part, [0, 2, 1, 3]) for part in parts)
         scores = relax.op.matmul(q, relax.op.permute_dims(k, [0, 1, 3, 2]))
-        weights = relax.op.nn.softmax(
-            relax.op.multiply(scores, relax.const(features**-0.5, "float32"))
-        )
-        mixed = relax.op.permute_dims(relax.op.matmul(weights, v), [0, 2, 1, 3])
+        scores = relax.op.multiply(scores, relax.const(features**-0.5, "float32"))
+        mixed = relax.op.matmul(relax.op.nn.softmax(scores), v)
+        mixed = relax.op.permute_dims(mixed, [0, 2, 1, 3])
         return relax.op.add(output(relax.op.reshape(mixed, (batch, tokens, heads * features))), x)
 
     return layer
@@ -270,10 +252,8 @@ def operator(
         raise ValueError(
             f"operator must be one of Relax's, such as matmul or nn.conv2d; {name!r} given"
         )
-    inputs = [
-        relax.Var(f"input{i}", relax.TensorType(tuple(shape), dtype))
-        for i, shape in enumerate(shapes)
-    ]
+    types = [relax.TensorType(tuple(shape), dtype) for shape in shapes]
+    inputs = [relax.Var(f"input{i}", kind) for i, kind in enumerate(types)]
     builder = relax.BlockBuilder()
     try:
         with builder.function("main", inputs):
@@ -320,9 +300,7 @@ def model_file(
 
 
 def _names_in_file(model: Any) -> dict[str, str]:
-    """The inputs' names in an ONNX file by those that Relax gives them, which depend on all of
-    them.
-    """
+    """The inputs' names in an ONNX file by those that Relax gives them."""
     from onnx import helper
     from tvm.relax.frontend.onnx import from_onnx
 

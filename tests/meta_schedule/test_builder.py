@@ -16,7 +16,7 @@ from tvm.s_tir.meta_schedule.builder.local_builder import default_build
 from tvm.target import Target
 
 from autotvm_opevo.meta_schedule import LocalBuilder, worker
-from autotvm_opevo.meta_schedule import builder as module
+from autotvm_opevo.meta_schedule import local as module
 from autotvm_opevo.meta_schedule.worker import build_schedule as build
 
 

@@ -26,9 +26,9 @@ import autotvm_opevo.meta_schedule
 from autotvm_opevo.networks import relax
 
 if sys.argv[1] == "tuning":
-    autotvm_opevo.meta_schedule.intrinsics.import_tensor_intrinsics()
+    autotvm_opevo.meta_schedule.database.import_tensor_intrinsics()
 assert ("tvm.s_tir.tensor_intrin" in sys.modules) == (sys.argv[1] == "tuning")
-runner = autotvm_opevo.meta_schedule.runner
+runner = autotvm_opevo.meta_schedule.local
 runner.measure_roofline = measured_once(runner.measure_roofline, ".")
 
 def succeeds(example):

@@ -18,7 +18,7 @@ from autotvm_opevo.meta_schedule import (
     lower_for_tuning,
     tune_network,
 )
-from autotvm_opevo.meta_schedule.extraction import extract
+from autotvm_opevo.meta_schedule.tasks import extract
 from autotvm_opevo.networks.relax import model_file
 from autotvm_opevo.reporting.logs import open_logs
 

@@ -15,14 +15,14 @@ from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
 from autotvm_opevo.meta_schedule import as_target, open_database
-from autotvm_opevo.meta_schedule.intrinsics import _stacks_without_source
+from autotvm_opevo.meta_schedule.database import _stacks_without_source
 
 # Prints what is registered by an import of the intrinsics, in the text of TVMScript.
 SCRIPT = """
 import sys
 import tvm_ffi
 from tvm.s_tir import TensorIntrin
-from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
 names, register = [], TensorIntrin.register
 def record(name, *rest, **options):
     names.append(name)

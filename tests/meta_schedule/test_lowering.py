@@ -26,7 +26,7 @@ from autotvm_opevo.meta_schedule import as_target, compile_network, open_databas
 from autotvm_opevo.meta_schedule.compilation import _best_records
 from autotvm_opevo.meta_schedule.database import database_with
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
-from autotvm_opevo.meta_schedule.extraction import extract
+from autotvm_opevo.meta_schedule.tasks import extract
 from autotvm_opevo.networks import relax as workloads
 
 SIZE = 64

@@ -47,9 +47,7 @@ def run_twice(landscape):
 def test_what_was_measured_once_is_looked_up(file):
     first = searched(landscape(file))
     assert first["new"] == len(first["latencies"]) == 8
-    with mock.patch(
-        "autotvm_opevo.meta_schedule.builder.build_artifact", side_effect=AssertionError
-    ):
+    with mock.patch("autotvm_opevo.meta_schedule.local.build_artifact", side_effect=AssertionError):
         again = searched(landscape(file))
     assert again == {"latencies": first["latencies"], "new": 0}
 
@@ -70,7 +68,7 @@ def test_a_candidate_that_a_batch_has_twice_is_measured_once(file):
 def test_a_candidate_that_cannot_be_built_fails_again_without_a_build(file):
     recorded = landscape(file)
     # which takes no module
-    with mock.patch("autotvm_opevo.meta_schedule.builder.build_artifact", int):
+    with mock.patch("autotvm_opevo.meta_schedule.local.build_artifact", int):
         run_twice(recorded)
     assert recorded.measured == 1
     assert all(one.error_msg for one in run_twice(landscape(file)))

@@ -9,7 +9,7 @@ from tvm import relax, te, topi
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower_as_imported
 from autotvm_opevo.meta_schedule import as_target
-from autotvm_opevo.meta_schedule.roofline import measure_roofline, work
+from autotvm_opevo.meta_schedule.targets import measure_roofline, work
 from autotvm_opevo.networks import relax as workloads
 
 CPU = as_target("llvm")

@@ -27,9 +27,9 @@ from autotvm_opevo.meta_schedule import (
     tune_network,
     worker,
 )
-from autotvm_opevo.meta_schedule import runner as module
+from autotvm_opevo.meta_schedule import local as module
 from autotvm_opevo.meta_schedule.database import seconds
-from autotvm_opevo.meta_schedule.runner import is_local
+from autotvm_opevo.meta_schedule.local import is_local
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.tuning.roofline import Roofline
 from tests.helpers.local_rpc import local_rpc

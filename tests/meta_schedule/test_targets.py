@@ -7,8 +7,12 @@ import pytest
 from machines import MACHINES, pretend
 from tvm.target.codegen import llvm_get_cpu_archlist
 
-from autotvm_opevo.meta_schedule.roofline import measure_flops
-from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target, local_cpu_target
+from autotvm_opevo.meta_schedule.targets import (
+    THIS_MACHINE,
+    as_target,
+    local_cpu_target,
+    measure_flops,
+)
 from autotvm_opevo.tuning.this_machine import GENERIC_CPUS, candidate_cpus, instructions
 
 features_of = THIS_MACHINE.cpu_features

@@ -35,8 +35,8 @@ from autotvm_opevo.lowering.network import (
 )
 from autotvm_opevo.meta_schedule import compare_logs, compile_network, tune_network, verification
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
-from autotvm_opevo.meta_schedule.extraction import key_of, lower_and_extract
 from autotvm_opevo.meta_schedule.store import wrong_operators
+from autotvm_opevo.meta_schedule.tasks import key_of, lower_and_extract
 from autotvm_opevo.meta_schedule.verification import find_culprits, verifying
 
 CONV, RELU = "nn.conv2d(x[1, 8, 8, 8], [16, 8, 3, 3])", "nn.relu(lv[1, 16, 8, 8])"

@@ -1,19 +1,23 @@
-"""Runners: on this machine, in one worker that keeps its tensors, or on the devices of an RPC
-tracker.
+"""Builders and runners: in worker processes on this machine, of which one keeps its tensors, or on
+the devices of an RPC tracker.
 """
 
 from __future__ import annotations
 
 import math
 import socket
+import tempfile
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 import tvm
+from tvm.ir import IRModule
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
+from tvm.s_tir.meta_schedule.builder import BuilderInput, BuilderResult, PyBuilder
 from tvm.s_tir.meta_schedule.runner import (
     EvaluatorConfig,
     PyRunner,
@@ -23,18 +27,108 @@ from tvm.s_tir.meta_schedule.runner import (
 )
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 from tvm.s_tir.meta_schedule.runner.utils import alloc_argument_common
+from tvm.s_tir.meta_schedule.utils import cpu_count
+from tvm.target import Target
 
-from autotvm_opevo._utils.validation import as_seconds
-from autotvm_opevo.meta_schedule.roofline import measure_roofline
-from autotvm_opevo.meta_schedule.worker import INDICES, WORKER_MODULE, run_artifact
+from autotvm_opevo._utils.validation import as_integer, as_seconds
+from autotvm_opevo.meta_schedule.targets import measure_roofline
+from autotvm_opevo.meta_schedule.worker import (
+    INDICES,
+    WORKER_MODULE,
+    build_artifact,
+    run_artifact,
+)
 from autotvm_opevo.tuning.roofline import Roofline
-from autotvm_opevo.tuning.workers import ForkServerError, Worker
+from autotvm_opevo.tuning.workers import ForkServerError, Worker, WorkerPool
 
+# TVM's compiler does not free all memory; after so many builds, a worker is replaced.
+_MAX_BUILDS = 1000
 _CPU_CONFIG = EvaluatorConfig(number=1, repeat=3, min_repeat_ms=10)
 # Seconds to wait for the tracker, and to measure what the machine can do.
 _CONNECT_TIMEOUT, _ROOFLINE_TIMEOUT = 10, 60.0
 # Seconds of a session on a device, which TVM keeps as an integer.
 _LONGEST_SESSION = 86_400.0
+
+
+@derived_object
+class LocalBuilder(PyBuilder):
+    """Build on this machine; a drop-in replacement for MetaSchedule's ``LocalBuilder``.
+
+    TVM's starts new processes for every batch, and each imports TVM and all tensor intrinsics, for
+    seconds. Here workers are forked from one process that has imported TVM, and stay.
+
+    Parameters
+    ----------
+    max_workers : int, optional
+        Number of parallel builds; by default the number of cores.
+    timeout_sec : float
+        Seconds for one build.
+    link : bool
+        Link shared libraries, for a runner on this machine, which would do that itself, one after
+        the other.
+
+    Raises
+    ------
+    ForkServerError
+        By `build`, if no worker process can be started.
+    ValueError
+        If a parameter is not positive.
+
+    Examples
+    --------
+    >>> from tvm.s_tir import meta_schedule as ms
+    >>> ms.tune_tir(  # doctest: +SKIP
+    ...     mod, target, work_dir, max_trials_global=64, builder=LocalBuilder()
+    ... )
+    """
+
+    def __init__(
+        self, max_workers: int | None = None, timeout_sec: float = 30.0, *, link: bool = False
+    ) -> None:
+        super().__init__()
+        if max_workers is None:
+            max_workers = cpu_count(logical=True)
+        self.max_workers = as_integer("max_workers", max_workers)
+        self.timeout_sec, self.link = as_seconds("timeout_sec", timeout_sec), link
+        self.workers = WorkerPool(WORKER_MODULE, self.max_workers, _MAX_BUILDS)
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # of what is built
+
+    def build(self, build_inputs: list[BuilderInput]) -> list[BuilderResult]:
+        """Build schedules; returns results in the same order."""
+        try:
+            futures = [self.start(build.mod, build.target) for build in build_inputs]
+            return [self.result(future)[0] for future in futures]
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self, mod: IRModule, target: Target) -> Future[Any]:
+        """Start to build a schedule; `result` waits for it."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="autotvm_opevo_")
+        return self.workers.submit(
+            build_artifact, mod, target, self.link, self._folder.name, timeout=self.timeout_sec
+        )
+
+    def result(self, future: Future[Any]) -> tuple[BuilderResult, float]:
+        """Wait for what was built, or an error; with the seconds of the processor that it took."""
+        try:
+            artifact, seconds = future.result()
+            return BuilderResult(artifact, None), seconds
+        except TimeoutError:
+            message = f"LocalBuilder: Timeout, killed after {self.timeout_sec:g} seconds"
+            return BuilderResult(None, message), self.timeout_sec
+        except ForkServerError:
+            raise
+        except Exception as error:
+            return BuilderResult(None, f"LocalBuilder: An exception occurred\n{error}"), 0.0
+
+    def close(self) -> None:
+        """End all workers and delete what they have built; the next build starts new ones."""
+        self.workers.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
 
 
 @derived_object
@@ -79,31 +173,20 @@ class LocalRunner(PyRunner):
 
     def run(self, runner_inputs: list[RunnerInput]) -> list[LocalRunnerFuture]:
         """Run candidates one after the other; returns results in the same order."""
-        return [
-            LocalRunnerFuture(
-                *self.run_alone(str(run.artifact_path), str(run.device_type), run.args_info)
-            )
-            for run in runner_inputs
+        runs = [
+            (str(run.artifact_path), str(run.device_type), run.args_info) for run in runner_inputs
         ]
+        return [LocalRunnerFuture(*self.run_alone(*run)) for run in runs]
 
-    def roofline(self, target: tvm.target.Target) -> Roofline:
-        """What this machine's CPU can do at most, as measured now; for other targets that is
-        unknown.
-
-        Raises
-        ------
-        TimeoutError
-            If it takes too long.
-        """
+    def roofline(self, target: Target) -> Roofline:
+        """What this machine's CPU can do at most, as measured now; unknown for other targets."""
         if target.kind.name != "llvm":
             return Roofline()
-        roofline: Roofline = self._worker.call(measure_roofline, target, timeout=_ROOFLINE_TIMEOUT)
-        return roofline
+        measured: Roofline = self._worker.call(measure_roofline, target, timeout=_ROOFLINE_TIMEOUT)
+        return measured
 
     def close(self) -> None:
-        """End the worker, which gives back the device and the memory; the next run starts
-        another.
-        """
+        """End the worker, which frees device and memory; the next run starts another."""
         self._worker.kill()
 
     def interrupt(self) -> None:
@@ -113,17 +196,12 @@ class LocalRunner(PyRunner):
     def run_alone(
         self, artifact: str, device_type: str, args_info: Iterable[ArgInfo]
     ) -> tuple[list[float] | None, str | None]:
-        """Run what was built for a candidate; returns its latencies in seconds, and an error
-        message.
-        """
+        """Run what was built; returns its latencies in seconds, and an error message."""
         tensors = [tensor.as_json() for tensor in args_info]
-        config = self.evaluator_config or (
-            _CPU_CONFIG if device_type == "cpu" else EvaluatorConfig()
-        )
+        default = _CPU_CONFIG if device_type == "cpu" else EvaluatorConfig()
+        run = artifact, device_type, tensors, self.evaluator_config or default
         try:
-            return self._worker.call(
-                run_artifact, artifact, device_type, tensors, config, timeout=self.timeout_sec
-            ), None
+            return self._worker.call(run_artifact, *run, timeout=self.timeout_sec), None
         except TimeoutError:
             return None, f"LocalRunner: Timeout, killed after {self.timeout_sec:g} seconds"
         except ForkServerError:
@@ -139,13 +217,6 @@ def is_local(runner: Any) -> bool:
     return isinstance(runner, (LocalRunner, ms.runner.LocalRunner))
 
 
-def has_device(runner: Any) -> bool:
-    """Whether networks can be timed where a runner runs candidates: on this machine, or on the
-    devices of a tracker.
-    """
-    return is_local(runner) or isinstance(runner, RPCRunner)
-
-
 def make_runner(
     timeout: float, key: str | None = None, host: str | None = None, port: int | None = None
 ) -> Any:
@@ -157,10 +228,6 @@ def make_runner(
         Seconds for one candidate.
     key, host, port : optional
         Of the devices, and of their tracker; this machine by default.
-
-    Returns
-    -------
-    LocalRunner or tvm.s_tir.meta_schedule.runner.RPCRunner
 
     Raises
     ------
@@ -194,9 +261,7 @@ def make_runner(
 
 
 def _allocator() -> Callable[..., Any]:
-    """What allocates the tensors of a kernel on a remote device: as TVM does, but integers, which
-    may be indices, are 1.
-    """
+    """What allocates a kernel's tensors on a remote device; integers, maybe indices, are 1."""
 
     def allocate(
         session: Any, device: tvm.runtime.Device, args_info: Any, alloc_repeat: int

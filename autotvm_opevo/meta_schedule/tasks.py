@@ -1,31 +1,108 @@
-"""One task of a network: its search, its trials, its best latency, its failures and its time."""
+"""The tasks of a network: its operators, and of each the search, the trials and the failures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple
 
+import tvm
+from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.analysis import estimate_tir_flops
+from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.database import TuningRecord
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from tvm.target import Target
 
+from autotvm_opevo.lowering.network import EVERYTHING, is_known, lower, operators_of
 from autotvm_opevo.meta_schedule.database import seconds, workload_key
-from autotvm_opevo.meta_schedule.extraction import kind_of, task_name
 from autotvm_opevo.meta_schedule.measurer import Trial, interrupts_in_tvm
-from autotvm_opevo.meta_schedule.store import TrialStore
+from autotvm_opevo.meta_schedule.store import TrialStore, network_key
 from autotvm_opevo.meta_schedule.strategy import warn_of_exhaustion
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.logs import UNMEASURED
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 
+def lower_and_extract(
+    mod: tvm.IRModule,
+    target: Target,
+    wrong_operators: Mapping[tuple[str, ...], Collection[str]],
+) -> tuple[tvm.IRModule, list[Any], list[str]]:
+    """Lower a network but for the operators that a `TrialStore` knows to be wrong then; see
+    `extract`.
+    """
+    lowered = lower(mod, target)
+    tasks, untuned = extract(lowered, target)
+    if without := wrong_operators.get(key_of(target, tasks)):
+        # With other names of variables, none says which operators they are.
+        named = {*without} <= {EVERYTHING, *operators_of(mod)}
+        lowered = lower(mod, target, without if named else [EVERYTHING])
+        tasks, untuned = extract(lowered, target)
+    return lowered, tasks, untuned
+
+
+def key_of(target: Target, tasks: Iterable[Any]) -> tuple[str, ...]:
+    """The key of a network, by its tasks."""
+    return network_key(target, (workload_key(task.dispatched[0]) for task in tasks))
+
+
+def extract(lowered: tvm.IRModule, target: Target) -> tuple[list[Any], list[str]]:
+    """The tasks of a lowered network, and the names of the operators that have none.
+
+    Those whose shapes or loops are known only in a run, such as what follows ``nonzero``, cannot be
+    tuned: a schedule is for one size.
+
+    Examples
+    --------
+    >>> from autotvm_opevo.lowering.network import lower
+    >>> from autotvm_opevo.networks.relax import operator
+    >>> target = tvm.target.Target("llvm")
+    >>> tasks, untuned = extract(lower(operator("matmul", [(8, 64), (64, 32)])[0], target), target)
+    >>> len(tasks), untuned
+    (1, [])
+    """
+    tasks, untuned = [], set()
+    for task in ms.relax_integration.extract_tasks(lowered, target):
+        if _is_static(task.dispatched[0]):
+            tasks.append(task)
+        else:
+            untuned.add(kind_of(task))
+    return tasks, sorted(untuned)
+
+
+def _is_static(mod: tvm.IRModule) -> bool:
+    """Whether all parameters are tensors of known shapes, and the loops of known extents."""
+    shapes = [getattr(parameter.ty, "shape", None) for parameter in mod["main"].params]
+    known = all(shape is not None and all(map(is_known, shape)) for shape in shapes)
+    # the postprocessor would reject all candidates
+    return known and bool(ms.postproc.DisallowDynamicLoop().apply(Schedule(mod)))
+
+
+def kind_of(task: Any) -> str:
+    """The operators of a task, without the numbers by which TVM tells functions apart.
+
+    >>> from types import SimpleNamespace
+    >>> kind_of(SimpleNamespace(task_name="fused_conv2d1_add2_relu11"))
+    'fused_conv2d_add_relu'
+    """
+    return re.sub(r"(?<=[a-z])\d+(?=_|$)", "", str(task.task_name))
+
+
+def task_name(task: Any) -> str:
+    """The operators of a task, and the shapes of two tensors, such as an image and the weights."""
+    tensors = ArgInfo.from_prim_func(task.dispatched[0]["main"])[:2]
+    shapes = ("x".join(map(str, tensor.shape)) or "scalar" for tensor in tensors)
+    return " ".join([kind_of(task), *shapes])
+
+
 class TvmStrategy(NamedTuple):
-    """One of TVM's strategies, or a user's, with what TVM's loop would give it: a cost model, which
-    all tasks share, and the largest number of trials, in all and in a batch."""
+    """One of TVM's strategies, or a user's, with a cost model, which all tasks share, and the
+    largest number of trials, in all and in a batch.
+    """
 
     strategy: Any
     cost_model: Any
@@ -34,24 +111,8 @@ class TvmStrategy(NamedTuple):
 
 
 class TaskState(task_state.TaskState):
-    """See `tuning.task_state.TaskState`; a subclass has its search.
-
-    Parameters
-    ----------
-    task : ExtractedTask
-    target : tvm.target.Target
-    store : TrialStore
-        With its trials of earlier calls.
-    strategy : OpEvoStrategy or TvmStrategy
-        Its options and its history.
-    rand_state : int
-
-    Attributes
-    ----------
-    mod : tvm.IRModule
-        Its workload, whose structural hash is the task's key.
-    target : tvm.target.Target
-        As given.
+    """See `tuning.task_state.TaskState`; a subclass has its search, with the options of an
+    `OpEvoStrategy` or a `TvmStrategy`. The key is the structural hash of the workload, `mod`.
     """
 
     learned_from: Mapping[str, int] = {}
@@ -63,7 +124,7 @@ class TaskState(task_state.TaskState):
         self._strategy, self._rand_state = strategy, rand_state
         progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind_of(task))
         super().__init__(task, task_name(task), workload_key(self.mod), progress)
-        records = self.records
+        records = store.records(self)
         for record in records:
             latency = seconds(record.run_secs)
             self._count(latency, "failed" if latency == inf else "")
@@ -73,11 +134,6 @@ class TaskState(task_state.TaskState):
             self.latency = seconds(self.best.run_secs)
         if records:
             self.end_round()
-
-    @property
-    def records(self) -> list[Any]:
-        """In the store, the fastest first."""
-        return self._store.records(self)
 
     @property
     def best(self) -> TuningRecord | None:
@@ -99,13 +155,10 @@ class TaskState(task_state.TaskState):
         self.progress.seconds = self._seconds * self.progress.trials / now
 
     def choose_unmeasured(self, others: Sequence[Any]) -> TuningRecord | None:
-        """A record of what would be measured first, as far as that is known without a trial; no
-        measured one is slower.
-        """
+        """A record of what would be measured first, if that is known; no measured one is slower."""
         return None
 
     def _context(self, strategy: Any = None) -> ms.TuneContext:
-        """TVM's, with a strategy of its own."""
         return ms.TuneContext(
             self.mod,
             target=self.target,
@@ -117,9 +170,7 @@ class TaskState(task_state.TaskState):
 
 
 class OpEvoTask(TaskState):
-    """A task of which OpEvo gets each result as it comes, and proposes while others are
-    measured.
-    """
+    """A task of which OpEvo gets each result as it comes, and proposes while others run."""
 
     @cached_property
     def search(self) -> Any:
@@ -127,10 +178,9 @@ class OpEvoTask(TaskState):
         context = self._context()
         sketches = context.generate_design_space()
         postprocs = list(context.space_generator.postprocs)
-        search = self._strategy.search(
-            str(self.task.task_name), self.mod, sketches, postprocs, self._rand_state
-        )
-        search.load(self.records)
+        name = str(self.task.task_name)
+        search = self._strategy.search(name, self.mod, sketches, postprocs, self._rand_state)
+        search.load(self._store.records(self))
         return search
 
     def add(self, trial: Trial) -> None:
@@ -143,10 +193,9 @@ class OpEvoTask(TaskState):
 
     def _propose(self, size: int, others: Sequence[OpEvoTask]) -> list[MeasureCandidate]:
         if self._strategy.can_transfer:
-            known = [
-                other.search.source for other in others if other is not self and other.latency < inf
-            ]
-            self.learned_from = self._strategy.teach(self.search, self.target, known)
+            known = [other for other in others if other is not self and other.latency < inf]
+            sources = [other.search.source for other in known]
+            self.learned_from = self._strategy.teach(self.search, self.target, sources)
         candidates: list[MeasureCandidate] = self.search.propose(size)
         if not candidates:
             warn_of_exhaustion(self.name, self.search, size)
@@ -154,12 +203,8 @@ class OpEvoTask(TaskState):
 
     def choose_unmeasured(self, others: Sequence[OpEvoTask]) -> TuningRecord | None:
         """See `TaskState`."""
-        for candidate in self._propose(1, others):
-            workload = self._store.database.commit_workload(self.mod)
-            return TuningRecord(
-                candidate.sch.trace, workload, [UNMEASURED], self.target, candidate.args_info
-            )
-        return None
+        candidates = self._propose(1, others)
+        return self._store.record(self, candidates[0], [UNMEASURED]) if candidates else None
 
 
 class StrategyTask(TaskState):
@@ -193,11 +238,8 @@ class StrategyTask(TaskState):
             self._tvm.notify_runner_results(list(candidates), [trial.result for trial in trials])
             built = [trial for trial in trials if not trial.failure.startswith("build")]
             if self._strategy.cost_model is not None and built:
-                self._strategy.cost_model.update(
-                    self._tvm,
-                    [trial.candidate for trial in built],
-                    [trial.result for trial in built],
-                )
+                tried, results = zip(*((trial.candidate, trial.result) for trial in built))
+                self._strategy.cost_model.update(self._tvm, list(tried), list(results))
 
     def _propose(self, size: int, others: Sequence[Any]) -> list[MeasureCandidate]:
         with interrupts_in_tvm(defer=True):
