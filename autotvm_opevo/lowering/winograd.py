@@ -13,9 +13,8 @@ three operators, each tuned on its own, and what follows is fused into the last 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tvm
@@ -37,8 +36,7 @@ _MIN_SPEEDUP = 1.4
 _OUT_ELEMENTWISE_FUSABLE = 4
 
 
-@dataclass(frozen=True)
-class _Convolution:
+class _Convolution(NamedTuple):
     """Images, height and width of the output, channels, and the extent of a square kernel."""
 
     n: int
@@ -48,52 +46,39 @@ class _Convolution:
     co: int
     r: int
 
-    @property
-    def cost(self) -> float:
-        """In operations, or those that could be done while the weights are read, if more."""
-        return max(2.0 * self.n * self.h * self.w, _PER_WEIGHT) * self.ci * self.co * self.r**2
 
-
-@dataclass(frozen=True)
-class _Tiling:
-    """A convolution by Winograd's algorithm with tiles of alpha x alpha inputs."""
+class _Tiling(NamedTuple):
+    """A convolution by Winograd's algorithm: tiles of alpha x alpha inputs and of m x m outputs, of
+    which an image has `rows` x `columns`, and all images have `tiles`.
+    """
 
     conv: _Convolution
     alpha: int
-
-    @property
-    def m(self) -> int:
-        """Outputs of a tile, in each direction."""
-        return self.alpha - self.conv.r + 1
-
-    @property
-    def rows(self) -> int:
-        """Tiles of an image from top to bottom."""
-        return -(-self.conv.h // self.m)
-
-    @property
-    def columns(self) -> int:
-        """Tiles of an image from left to right."""
-        return -(-self.conv.w // self.m)
-
-    @property
-    def tiles(self) -> int:
-        """Tiles of all images."""
-        return self.conv.n * self.rows * self.columns
-
-    @property
-    def cost(self) -> float:
-        """In operations, as well, with the transforms of inputs and outputs."""
-        products = max(2.0 * self.tiles, _PER_WEIGHT) * self.conv.ci * self.conv.co * self.alpha**2
-        inputs, outputs = 2 * self.conv.ci * self.alpha**3, self.conv.co * self.m**2 * self.alpha**2
-        return products + 2 * self.tiles * (inputs + outputs)
+    m: int
+    rows: int
+    columns: int
+    tiles: int
 
 
 def choose_tiling(conv: _Convolution) -> _Tiling | None:
-    """The tiling with the least cost; None if the direct convolution is about as fast."""
-    tilings = [_Tiling(conv, alpha) for alpha in _ALPHAS if alpha > conv.r]
-    best = min(tilings, key=lambda tiling: tiling.cost, default=None)
-    return best if best and conv.cost >= _MIN_SPEEDUP * best.cost else None
+    """The tiling with the least cost; None if the direct convolution is about as fast.
+
+    Costs are operations, or those that could be done while the weights are read, if more; with
+    transforms of inputs and outputs.
+    """
+    n, h, w, ci, co, r = conv
+    direct = max(2.0 * n * h * w, _PER_WEIGHT) * ci * co * r**2
+    tilings = []
+    for alpha in (alpha for alpha in _ALPHAS if alpha > r):
+        m = alpha - r + 1
+        rows, columns = -(-h // m), -(-w // m)
+        tiles = n * rows * columns
+        products = max(2.0 * tiles, _PER_WEIGHT) * ci * co * alpha**2
+        transforms = 2 * tiles * (2 * ci * alpha**3 + co * m**2 * alpha**2)
+        tiling = _Tiling(conv, alpha, m, rows, columns, tiles)
+        if direct >= _MIN_SPEEDUP * (products + transforms):
+            tilings.append((products + transforms, tiling))
+    return min(tilings)[1] if tilings else None
 
 
 def transform_matrices(alpha: int, r: int) -> tuple[Any, Any, Any]:
