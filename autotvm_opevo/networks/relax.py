@@ -23,9 +23,7 @@ Layer = Callable[[Any], Any]
 
 
 class _NetworkBuilder:
-    """Build a network layer by layer, with He-initialized weights, which preserve the activations'
-    scale.
-    """
+    """Build a network of layers with He-initialized weights, which preserve activations' scale."""
 
     def __init__(self, *shape: int) -> None:
         self._rng = np.random.default_rng(0)
@@ -57,6 +55,13 @@ class _NetworkBuilder:
         bias = self.weight(f"{name}_bias", 1, outputs)
         return lambda x: relax.op.add(relax.op.matmul(x, relax.op.permute_dims(weight)), bias)
 
+    def add_dense(self, inputs: int, *outputs: int) -> None:
+        """Dense layers, each but the last with a ReLU, and a softmax."""
+        for i, size in enumerate(outputs, start=1):
+            activation = relax.op.nn.relu if i < len(outputs) else relax.op.nn.softmax
+            self.add(self.dense(f"dense{i}", inputs, size), activation)
+            inputs = size
+
     def layer_norm(self, name: str, features: int) -> Layer:
         gamma = self.weight(f"{name}_gamma", features, mean=1.0)
         beta = self.weight(f"{name}_beta", features)
@@ -85,9 +90,7 @@ def mlp(batch: int = 1) -> Model:
     6
     """
     net = _NetworkBuilder(batch, 784)
-    for i, (inputs, outputs) in enumerate([(784, 128), (128, 64), (64, 10)], start=1):
-        activation = relax.op.nn.relu if outputs > 10 else relax.op.nn.softmax
-        net.add(net.dense(f"dense{i}", inputs, outputs), activation)
+    net.add_dense(784, 128, 64, 10)
     return net.build()
 
 
@@ -109,11 +112,7 @@ def alexnet(batch: int = 1) -> Model:
             net.add(lambda x: relax.op.nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2)))
         channels = outputs
     net.add(lambda x: relax.op.reshape(x, (batch, layers.FEATURES)))
-    inputs = layers.FEATURES
-    for i, outputs in enumerate(layers.DENSE, start=1):
-        activation = relax.op.nn.relu if i < len(layers.DENSE) else relax.op.nn.softmax
-        net.add(net.dense(f"dense{i}", inputs, outputs), activation)
-        inputs = outputs
+    net.add_dense(layers.FEATURES, *layers.DENSE)
     return net.build()
 
 
@@ -166,21 +165,21 @@ def bert_small(batch: int = 1) -> Model:
         projections = [net.dense(f"{name}{i}", hidden, hidden) for name in names]
         first = net.dense(f"first{i}", hidden, 4 * hidden)
         second = net.dense(f"second{i}", 4 * hidden, hidden)
-        net.add(_attention(*projections, [batch, tokens, heads, hidden // heads]))
+        net.add(_attention(projections, [batch, tokens, heads, hidden // heads]))
         net.add(net.layer_norm(f"attention_norm{i}", hidden))
         net.add(_feed_forward(first, second))
         net.add(net.layer_norm(f"norm{i}", hidden))
     return net.build()
 
 
-def _attention(
-    query: Layer, key: Layer, value: Layer, output: Layer, split: Sequence[int]
-) -> Layer:
-    """Self-attention and its shortcut; `split` is batch, tokens, heads, and features of a head."""
-    batch, tokens, heads, features = split
+def _attention(projections: Sequence[Layer], split: Sequence[int]) -> Layer:
+    """Self-attention, with projections to query, key, value and output, and its shortcut; `split`
+    is batch, tokens, heads, and features of a head.
+    """
+    (*inputs, output), (batch, tokens, heads, features) = projections, split
 
     def layer(x: Any) -> Any:
-        parts = (relax.op.reshape(f(x), split) for f in (query, key, value))
+        parts = (relax.op.reshape(f(x), split) for f in inputs)
         q, k, v = (relax.op.permute_dims(part, [0, 2, 1, 3]) for part in parts)
         scores = relax.op.matmul(q, relax.op.permute_dims(k, [0, 1, 3, 2]))
         scores = relax.op.multiply(scores, relax.const(features**-0.5, "float32"))
