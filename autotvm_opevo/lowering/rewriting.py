@@ -29,14 +29,7 @@ _Candidate = tuple[Callable[..., Any], list[Any], Any]
 
 
 class BlockRewriter(ABC):
-    """Rewrites a dataflow block. Its variables stay, with other values.
-
-    Parameters
-    ----------
-    block : tvm.relax.DataflowBlock
-    mod : tvm.IRModule
-        That it belongs to.
-    """
+    """Rewrites a dataflow block of a module. Its variables stay, with other values."""
 
     def __init__(self, block: Any, mod: tvm.IRModule) -> None:
         self._mod = mod
@@ -94,18 +87,6 @@ def raise_to_operators(mod: tvm.IRModule) -> tvm.IRModule:
     Relax's ONNX importer has lowered Clip and Pad already. Without operators, which follow an
     image's layout, a function that transposes its image twice would follow each convolution of a
     MobileNet.
-
-    Examples
-    --------
-    >>> x = relax.Var("x", relax.TensorType((2, 3), "float32"))
-    >>> builder = relax.BlockBuilder()
-    >>> with builder.function("main", [x]):
-    ...     with builder.dataflow():
-    ...         y = builder.emit_output(builder.call_te(topi.maximum, x, 0.0))
-    ...     _ = builder.emit_func_output(y)
-    >>> [block] = raise_to_operators(builder.finalize())["main"].body.blocks
-    >>> block.bindings[0].value.op.name
-    'relax.maximum'
     """
     return _Raising.apply(mod)
 
@@ -180,24 +161,6 @@ def fold_batch_norms(mod: tvm.IRModule) -> tvm.IRModule:
     comes before, and added constants. Where there is no such operator, or another one reads its
     output, too, they become a product and a sum, which are fused into what comes before. Those in
     training mode, or with parameters that are not known, stay.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = relax.Var("x", relax.TensorType((1, 4, 8, 8), "float32"))
-    >>> weight = relax.const(np.ones((4, 4, 3, 3), "float32"))
-    >>> parameters = [relax.const(np.ones(4, "float32"))] * 4
-    >>> builder = relax.BlockBuilder()
-    >>> with builder.function("main", [x]):
-    ...     with builder.dataflow():
-    ...         y = builder.emit(relax.op.nn.conv2d(x, weight))
-    ...         y = relax.op.nn.batch_norm(y, *parameters, axis=1, training=False)
-    ...         y = builder.emit(y)
-    ...         y = builder.emit_output(relax.TupleGetItem(y, 0))
-    ...     _ = builder.emit_func_output(y)
-    >>> [block] = fold_batch_norms(builder.finalize())["main"].body.blocks
-    >>> [binding.value.op.name for binding in block.bindings]
-    ['relax.nn.conv2d', 'relax.add']
     """
     nodes: list[Any] = []
     for function in mod.functions.values():

@@ -70,10 +70,6 @@ def compare_logs(
     runner : optional
         An ``RPCRunner`` of MetaSchedule to time on one of its devices; this machine's by default.
 
-    Returns
-    -------
-    Comparison
-
     Raises
     ------
     ValueError

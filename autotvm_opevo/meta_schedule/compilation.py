@@ -105,14 +105,14 @@ def _best_records(
     database: ms.database.Database, tasks: Sequence[Any], target: tvm.target.Target
 ) -> ms.database.Database:
     """The best record for each task, with warnings about those that have none for the target."""
-    best: list[Any] = []
     others = {str(record.target): record.target for record in records_in(database)}.values()
+    best = []
     for mod in (task.dispatched[0] for task in tasks):
         record = best_of(database, mod, target)
-        elsewhere = [] if record else filter(None, (best_of(database, mod, t) for t in others))
-        best.append(
-            record or min(elsewhere, key=lambda record: seconds(record.run_secs), default=None)
-        )
+        if record is None:
+            elsewhere = filter(None, [best_of(database, mod, other) for other in others])
+            record = min(elsewhere, key=lambda record: seconds(record.run_secs), default=None)
+        best.append(record)
     foreign = [record for record in best if record and not structural_equal(record.target, target)]
     if foreign:
         logger.warning(

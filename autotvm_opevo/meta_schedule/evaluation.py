@@ -32,9 +32,6 @@ from autotvm_opevo.tuning.programs import (
     uploader,
 )
 
-# Builds a lowered network, untuned or with a database; what it returns loads it.
-Load = Callable[..., Callable[[], "Instance"]]
-
 # Seconds for which a remote device is reserved, so that networks can be built and run once.
 _SESSION_TIMEOUT = 3600
 
@@ -102,7 +99,7 @@ def network_loader(
     inputs: Sequence[Array],
     device: tvm.runtime.Device,
     upload: Uploader,
-) -> Load:
+) -> Callable[..., Callable[[], Instance]]:
     """A function that builds a lowered network; the one that it returns loads it on a device."""
 
     def load(mod: tvm.IRModule, database: Any = None) -> Callable[[], Instance]:

@@ -73,13 +73,6 @@ class LocalBuilder(PyBuilder):
         By `build`, if no worker process can be started.
     ValueError
         If a parameter is not positive.
-
-    Examples
-    --------
-    >>> from tvm.s_tir import meta_schedule as ms
-    >>> ms.tune_tir(  # doctest: +SKIP
-    ...     mod, target, work_dir, max_trials_global=64, builder=LocalBuilder()
-    ... )
     """
 
     def __init__(
@@ -154,13 +147,6 @@ class LocalRunner(PyRunner):
         By `run`, if no worker process can be started.
     ValueError
         If `timeout_sec` is not positive.
-
-    Examples
-    --------
-    >>> from tvm.s_tir import meta_schedule as ms
-    >>> ms.tune_tir(  # doctest: +SKIP
-    ...     mod, target, work_dir, max_trials_global=64, runner=LocalRunner()
-    ... )
     """
 
     def __init__(

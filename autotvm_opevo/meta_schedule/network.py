@@ -139,10 +139,6 @@ def tune_network(
         imported is faster, or the outputs differ, ``best`` says so, and `compile_network` compiles
         it as imported.
 
-    Returns
-    -------
-    TuningResult
-
     Raises
     ------
     ValueError

@@ -34,14 +34,12 @@ def require_meta_schedule() -> str:
 
 
 def _lacks() -> str:
+    lacks = "no tvm.s_tir.meta_schedule"
     try:
         import_module("tvm.autotvm")
     except Exception:
-        return "which has no tvm.s_tir.meta_schedule"
-    return (
-        "whose AutoTVM has OpEvoTuner (`from autotvm_opevo import OpEvoTuner`), but no "
-        "tvm.s_tir.meta_schedule"
-    )
+        return f"which has {lacks}"
+    return f"whose AutoTVM has OpEvoTuner (`from autotvm_opevo import OpEvoTuner`), but {lacks}"
 
 
 def _version(package: str) -> tuple[int, ...]:

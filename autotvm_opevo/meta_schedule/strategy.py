@@ -50,15 +50,8 @@ class OpEvoStrategy(PySearchStrategy):
 
     Parameters
     ----------
-    parents_size : int
-        lambda: number of configurations that may have children.
-    offspring_size : int
-        rho: number of children per generation.
-    mutation_rate : float
-        q, 0 < q < 1: near 0 exploits good configurations, near 1 explores.
-    surrogate : {"gp", None}
-        ``"gp"``: a Gaussian process chooses among many children. None: OpEvo as published. See
-        `OpEvo`.
+    parents_size, offspring_size, mutation_rate, surrogate
+        See `OpEvo`.
     transfer : bool
         Whether tasks whose sketches have the same structure learn from each other, on a CPU also
         from the bundled tuning records; see `OpEvo.learn_from`. Needs
