@@ -30,7 +30,7 @@ from autotvm_opevo.autotvm import LocalRunner, compare_logs, local_target, tune_
 from autotvm_opevo.autotvm.evaluation import Instance, build, open_device, random_inputs
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
-from autotvm_opevo.autotvm.roofline import work
+from autotvm_opevo.autotvm.targets import work
 from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.tuning.comparison import Comparison
 

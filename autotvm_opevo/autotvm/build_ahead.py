@@ -21,12 +21,8 @@ from tvm.autotvm.task import Task
 class BuildAhead(Builder):
     """A builder that begins with the next batch as soon as one is built.
 
-    Parameters
-    ----------
-    builder : autotvm.LocalBuilder
-    propose : callable
-        Takes the size of a batch that is built; returns the configurations of the next one, in the
-        order in which they will be asked for, none at the end.
+    `propose` takes the size of that, and returns the configurations of the next, in the order in
+    which they will be asked for, none at the end.
     """
 
     def __init__(

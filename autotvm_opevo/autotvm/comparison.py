@@ -10,6 +10,7 @@ from math import inf
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import tvm
 from tvm import autotvm, relay
@@ -22,9 +23,8 @@ from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.autotvm.evaluation import (
     build_networks,
     computed_dtypes,
-    network_loaders,
+    load_networks,
     open_device,
-    random_inputs,
 )
 from autotvm_opevo.autotvm.extraction import extract, without_tophub
 from autotvm_opevo.autotvm.folding import fold
@@ -36,7 +36,8 @@ from autotvm_opevo.autotvm.log import (
     read_fields,
     seconds,
 )
-from autotvm_opevo.autotvm.rpc import DevicePool, is_remote
+from autotvm_opevo.autotvm.rpc import DevicePool
+from autotvm_opevo.autotvm.runner import is_remote
 from autotvm_opevo.autotvm.targets import as_target, check_device
 from autotvm_opevo.tuning.comparison import (
     Comparison,
@@ -47,9 +48,6 @@ from autotvm_opevo.tuning.logs import about, check_logs, common_target
 from autotvm_opevo.tuning.programs import Array, KernelInstance, random_arrays
 from autotvm_opevo.tuning.record_lines import task_name
 from autotvm_opevo.tuning.task_scheduler import Operator
-
-# The best records of a log, by their task.
-_Best = dict[str, Record]
 
 
 @without_tophub()
@@ -148,7 +146,7 @@ def compare_logs(
             mod, target, [[*best.values()] for best in ({}, *best_of_logs)], runner
         )
         with open_device(target, runner, time_limit) as (device, upload):
-            networks = network_loaders(libraries, random_inputs(mod), device, upload)
+            networks = load_networks(libraries, mod, device, upload)
 
             def load_kernel(record: Record) -> Callable[[], KernelInstance]:
                 library, arrays = _build_kernel(record, target)
@@ -164,7 +162,7 @@ def compare_logs(
     return comparison
 
 
-def _best_records(log: Path) -> _Best:
+def _best_records(log: Path) -> dict[str, Record]:
     """The fastest successful record of each task, of any network."""
     if log.is_dir():
         raise ValueError(
@@ -187,7 +185,7 @@ def _best_records(log: Path) -> _Best:
         raise ValueError(
             f"{log} has no successful record of AutoTVM{why or about(log, 'check its name')}"
         )
-    best: _Best = {}
+    best: dict[str, Record] = {}
     # a target can be written in several ways
     for _, record in sorted(fastest.values(), key=lambda pair: pair[0]):
         best.setdefault(key_of(record[0].target, record[0].task), record)
@@ -195,28 +193,21 @@ def _best_records(log: Path) -> _Best:
 
 
 def _of_network(
-    name: str, records: _Best, tasks: Sequence[Task], target: tvm.target.Target
-) -> _Best:
+    name: str, records: dict[str, Record], tasks: Sequence[Task], target: tvm.target.Target
+) -> dict[str, Record]:
     """The records of a network's tasks."""
     keys = [key_of(target, task) for task in tasks]
     best = {key: records[key] for key in keys if key in records}
     if best:
         return best
     workloads = {task.workload for task in tasks}
-    others = sorted(
-        {
-            str(measured.target)
-            for measured, _ in records.values()
-            if measured.task.workload in workloads
-        }
-    )
-    if others:
+    recorded = [measured for measured, _ in records.values()]
+    if others := {str(one.target) for one in recorded if one.task.workload in workloads}:
         raise ValueError(
-            f"{name} has records of this network for {', '.join(others)}, none for {target}: "
-            "choose with --target"
+            f"{name} has records of this network for {', '.join(sorted(others))}, none for "
+            f"{target}: choose with --target"
         )
-    measured, _ = next(iter(records.values()))
-    example = f"{task_name(measured.task.name, measured.task.args)} for {measured.target}"
+    example = f"{task_name(recorded[0].task.name, recorded[0].task.args)} for {recorded[0].target}"
     raise ValueError(
         f"{name} has no successful record of this network: it has "
         f"{pluralize(len(records), 'task')}, such as {example}"
@@ -224,21 +215,15 @@ def _of_network(
 
 
 def _compare(
-    operator: Operator, tasks: Sequence[Task], logs: Sequence[_Best]
+    operator: Operator, tasks: Sequence[Task], logs: Sequence[dict[str, Record]]
 ) -> OperatorComparison:
     """An operator by the fastest record of each log."""
     keys = [key_of(tasks[i].target, tasks[i]) for i in operator.tasks]
     best = [
-        min(
-            (log[key] for key in keys if key in log),
-            key=lambda record: seconds(record[1]),
-            default=None,
-        )
+        min((log[k] for k in keys if k in log), key=lambda record: seconds(record[1]), default=None)
         for log in logs
     ]
-    configurations = {
-        (record[0].task.name, str(record[0].config)) if record else None for record in best
-    }
+    configurations = {record and (record[0].task.name, str(record[0].config)) for record in best}
     first = next((record[0].task for record in best if record), tasks[operator.tasks[0]])
     return OperatorComparison(
         name=task_name(first.name, first.args),
@@ -255,14 +240,10 @@ def _build_kernel(record: Record, target: tvm.target.Target) -> tuple[Any, list[
     `target` is the record's, with its host, which a log does not have.
     """
     measured, _ = record
-    scope, before = autotvm.GLOBAL_SCOPE, autotvm.GLOBAL_SCOPE.in_tuning
-    scope.in_tuning = True  # otherwise some templates build another program
-    try:
-        with target:
-            schedule, tensors = measured.task.instantiate(measured.config)
-            library = tvm.build(schedule, tensors, target=target)
-    finally:
-        scope.in_tuning = before
+    # otherwise some templates build another program
+    with target, patch.object(autotvm.GLOBAL_SCOPE, "in_tuning", True):
+        schedule, tensors = measured.task.instantiate(measured.config)
+        library = tvm.build(schedule, tensors, target=target)
     return library, random_arrays(
         (tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in tensors
     )

@@ -9,6 +9,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import tvm
 from tvm import autotvm, relay
@@ -20,7 +21,7 @@ from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout, say_if_long
 from autotvm_opevo.autotvm.folding import nodes, operator_name
 from autotvm_opevo.autotvm.log import Record
-from autotvm_opevo.autotvm.rpc import is_remote
+from autotvm_opevo.autotvm.runner import is_remote
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
 from autotvm_opevo.tuning.programs import (
     MIN_REPEAT_MS,
@@ -75,7 +76,7 @@ def evaluate_network(
     """
     libraries = build_networks(mod, target, [[], best_file], runner)
     with open_device(target, runner) as (device, upload):
-        before, after = network_loaders(libraries, random_inputs(mod), device, upload)
+        before, after = load_networks(libraries, mod, device, upload)
         return compare_with_untuned(before, after, computed_dtypes(mod))
 
 
@@ -135,7 +136,7 @@ def _changed_outputs(
         logger.info("the conversion of layouts was not verified: %s", last_line(str(error)))
         return ""
     with open_device(target, runner) as (device, upload):
-        loaders = network_loaders([as_imported, untuned], random_inputs(mod), device, upload)
+        loaders = load_networks([as_imported, untuned], mod, device, upload)
         expected, actual = run_with_timeout(
             _SESSION_TIMEOUT, lambda: [load().outputs() for load in loaders], "the networks"
         )
@@ -153,30 +154,27 @@ def build(
     of them; untuned without. Without the passes that are `disabled`.
     """
     records = str(best) if isinstance(best, PathLike) else list(best or [])
-    scope, before = autotvm.GLOBAL_SCOPE, autotvm.GLOBAL_SCOPE.silent
-    scope.silent = True  # or it would warn that a network is not tuned
-    try:
-        # The untuned one needs an empty context: without any, TVM downloads pre-tuned records.
-        options = tvm.transform.PassContext(opt_level=3, disabled_pass=list(disabled))
-        with autotvm.apply_history_best(records), options:
-            return relay.build(mod, target=target)
-    finally:
-        scope.silent = before
+    # The untuned one needs an empty context: without any, TVM downloads pre-tuned records.
+    context = autotvm.apply_history_best(records)
+    options = tvm.transform.PassContext(opt_level=3, disabled_pass=list(disabled))
+    # or it would warn that a network is not tuned
+    with context, options, patch.object(autotvm.GLOBAL_SCOPE, "silent", True):
+        return relay.build(mod, target=target)
 
 
-def network_loaders(
-    libraries: Iterable[Any],
-    inputs: dict[str, Array],
-    device: tvm.runtime.Device,
-    upload: Uploader,
+def load_networks(
+    libraries: Iterable[Any], mod: tvm.IRModule, device: tvm.runtime.Device, upload: Uploader
 ) -> list[Callable[[], Instance]]:
-    """Take built networks to an open device; returns a function for each that loads it there."""
+    """Take built networks to an open device; returns a function for each that loads it there, with
+    random inputs.
+    """
+    inputs = random_inputs(mod)
 
-    def load(load_library: Callable[[], Any]) -> Instance:
-        return Instance(load_library(), device, inputs)
+    def loader(load_library: Callable[[], Any]) -> Callable[[], Instance]:
+        return lambda: Instance(load_library(), device, inputs)
 
     with say_if_long("taking the networks to the device"):
-        return [partial(load, upload(library)) for library in libraries]
+        return [loader(upload(library)) for library in libraries]
 
 
 class Instance:

@@ -9,8 +9,9 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 from traceback import walk_tb
 from typing import Any, NamedTuple
 
@@ -22,7 +23,6 @@ from tvm.relay.ty import is_dynamic
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.autotvm.folding import nodes, operator_name
-from autotvm_opevo.autotvm.layouts import Connection, find_connections
 from autotvm_opevo.tuning.task_scheduler import Operator
 
 # Relay's operators that AutoTVM has templates for.
@@ -31,8 +31,36 @@ _TUNABLE = re.compile(r"conv[123]d|dense|matmul|correlation|scatter_elements")
 _HEAVY = re.compile(r"conv[123]d|dense|matmul")
 # The layout with channels first, by the dimensions of a convolution.
 _CONVOLUTION, _LAYOUTS = re.compile(r"conv([123])d"), {"1": "NCW", "2": "NCHW", "3": "NCDHW"}
+# Operators that keep a layout with blocks of channels, besides those on single elements.
+_KEEP_LAYOUT = {
+    "concatenate",
+    "nn.max_pool2d",
+    "nn.avg_pool2d",
+    "nn.global_max_pool2d",
+    "nn.global_avg_pool2d",
+    "nn.adaptive_max_pool2d",
+    "nn.adaptive_avg_pool2d",
+    "nn.pad",
+    "nn.upsampling",
+    "image.resize2d",
+}
 
 logger = logging.getLogger(__name__)
+
+
+class Connection(NamedTuple):
+    """Two convolutions, by position, of which one reads what the other returns, or whose outputs
+    are added or concatenated.
+
+    If they are `joined`, the consumer's output should have the layout of the producer's, not its
+    input. `size` is in bytes, to transform in a run of the network if the layouts differ; what two
+    operators read counts twice.
+    """
+
+    producer: int
+    consumer: int
+    joined: bool
+    size: int
 
 
 class Extraction(NamedTuple):
@@ -120,6 +148,50 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
         network["main"], lambda function: operator.get(tvm.ir.structural_hash(function))
     )
     return Extraction(list(tasks.values()), operators, connections, left_out, _only_vm(network))
+
+
+def find_connections(
+    network: relay.Function, operator: Callable[[relay.Function], int | None]
+) -> list[Connection]:
+    """Find the convolutions that layouts connect.
+
+    Parameters
+    ----------
+    network : relay.Function
+        Fused and typed, before the compiler chooses layouts.
+    operator : callable
+        Takes one of its fused functions, and returns the operator's position; None if it is not
+        tunable.
+    """
+    sizes: Counter[tuple[int, int, bool]] = Counter()
+    sources: dict[relay.Expr, int] = {}  # the convolution whose layout an expression has
+    for node in nodes(network):
+        if isinstance(node, relay.TupleGetItem) and node.tuple_value in sources:
+            sources[node] = sources[node.tuple_value]
+        if not isinstance(node, relay.Call) or not isinstance(node.op, relay.Function):
+            continue
+        data, others = _parameters(node.op)
+        consumer = operator(node.op) if data else None
+        if consumer is not None:
+            sources[node] = consumer
+            for parameter, argument in zip(node.op.params, node.args):
+                if argument in sources and parameter in data:
+                    sizes[sources[argument], consumer, False] += _size(argument)
+                if argument in sources and parameter in others:
+                    sizes[sources[argument], consumer, True] += min(_size(argument), _size(node))
+            continue
+        tensors = [
+            tensor
+            for argument in node.args
+            for tensor in (argument.fields if isinstance(argument, relay.Tuple) else [argument])
+            if tensor in sources
+        ]
+        if tensors and _keeps_layout(node.op):
+            first, *joined = tensors
+            sources[node] = sources[first]
+            for other in joined:
+                sizes[sources[first], sources[other], True] += _size(other)
+    return [Connection(*key, size) for key, size in sizes.items() if key[0] != key[1] or not key[2]]
 
 
 def _fused(network: tvm.IRModule) -> list[tuple[relay.Function, int]]:
@@ -244,16 +316,8 @@ def _as_module(op: relay.Expr, arguments: Sequence[relay.Expr], attrs: Any = Non
 def _describe_left_out(
     calls: Iterable[tuple[relay.Call, int]], mod: tvm.IRModule, target: tvm.target.Target
 ) -> str:
-    """Operators without a template, in words, and how to convert the network so that they have one;
-    empty if there are none.
-
-    Parameters
-    ----------
-    calls : iterable of (relay.Call, int)
-        Operators without a template, typed, and how often the network has each.
-    mod : tvm.IRModule
-        The network, before the compiler changes its operators.
-    target : tvm.target.Target
+    """Operators without a template, typed and counted, in words, and how to convert the network, as
+    it was given, so that they have one; empty if there are none.
     """
     counts: Counter[str] = Counter()
     # the one in which there would be a template, or none, by description: shapes do not matter
@@ -268,10 +332,10 @@ def _describe_left_out(
     if not any(layouts.values()):
         return text
     converted: Counter[str] = Counter()
-    for what, count in counts.items():
-        converted[layouts[what]] += count
+    for what, layout in layouts.items():
+        converted.update({layout: counts[what]} if layout else {})
     would = " and ".join(
-        f"{count} would have one in {layout}" for layout, count in converted.items() if layout
+        f"{count} would have one in {layout}" for layout, count in converted.items()
     )
     command = (
         " (of a model file on the command line, with --layout NCHW)" if "NCHW" in converted else ""
@@ -346,3 +410,38 @@ def without_tophub() -> Iterator[None]:
             del os.environ[AUTOTVM_TOPHUB_LOC_VAR]
         else:
             os.environ[AUTOTVM_TOPHUB_LOC_VAR] = before
+
+
+def _parameters(function: relay.Function) -> tuple[list[relay.Var], list[relay.Var]]:
+    """The parameters of a fused function that are its convolution's input, and those of its other
+    operators; none without one.
+    """
+    data: list[relay.Var] = []
+    others: list[relay.Var] = []
+    for node in nodes(function.body):
+        if operator_name(node) == "nn.conv2d":
+            data.extend(relay.analysis.free_vars(node.args[0]))
+        elif isinstance(node, relay.Call):
+            others.extend(argument for argument in node.args if isinstance(argument, relay.Var))
+    return (data, others) if data else ([], [])
+
+
+def _keeps_layout(function: relay.Function) -> bool:
+    """Whether the compiler passes a layout on through all operators of a fused function."""
+    names = {operator_name(node) for node in nodes(function.body)} - _KEEP_LAYOUT - {""}
+    patterns = [tvm.ir.Op.get(name).get_attr("TOpPattern") for name in names]
+    return all(
+        pattern is not None and pattern <= relay.op.OpPattern.BROADCAST for pattern in patterns
+    )
+
+
+def _size(expression: relay.Expr) -> int:
+    """Bytes of a tensor, or of the tensors of a tuple, with an extent of 1 where it depends on
+    data.
+    """
+    type_ = expression.checked_type
+    size = 0
+    for tensor in type_.fields if isinstance(type_, relay.TupleType) else [type_]:
+        known = [int(extent) for extent in tensor.shape if isinstance(extent, tvm.tir.IntImm)]
+        size += prod(known) * tvm.DataType(tensor.dtype).bits // 8
+    return size

@@ -117,8 +117,7 @@ def as_module(mod: Any, params: Any = None) -> tvm.IRModule:
     ValueError: mod must have a function main, it has forward: mod["main"] = mod["forward"] ...
     """
     module = _with_main(mod)
-    weights = _as_weights(params, [variable.name_hint for variable in module["main"].params])
-    _check_weights(module["main"], weights)
+    weights = _weights(params, module["main"])
     module["main"] = relay.build_module.bind_params_by_name(module["main"], weights)
     try:
         module = relay.transform.InferType()(
@@ -205,31 +204,28 @@ def _inlined(module: tvm.IRModule) -> tvm.IRModule:
         module = relay.transform.InlineCompilerFunctionsBoundTo(leaves)(module)
 
 
-def _as_weights(params: Any, inputs: list[str]) -> dict[str, Any]:
-    """Weights by name."""
-    if params is None:
-        return {}
-    if isinstance(params, Mapping) and all(isinstance(name, str) for name in params):
-        return dict(params)
-    given, hint = type(params).__name__, f"the inputs of main are {_listed(inputs) or 'none'}"
-    if isinstance(params, Mapping):
-        given = f"a dict with keys of type {type(next(iter(params))).__name__}"
-    if isinstance(params, (bytes, bytearray)):
-        hint = "relay.load_param_dict(params) reads them"
-    raise ValueError(f"params must be a dict of weights by name, or None; {given} given: {hint}")
-
-
-def _check_weights(main: relay.Function, weights: dict[str, Any]) -> None:
-    """Raise if a weight is not of the type that the function declares: with another shape it would
-    be another network.
+def _weights(params: Any, main: relay.Function) -> dict[str, Any]:
+    """Weights by name, of the types that the function declares: with another shape it would be
+    another network.
     """
+    weights = {} if params is None else params
+    if not isinstance(weights, Mapping) or not all(isinstance(name, str) for name in weights):
+        inputs = _listed([variable.name_hint for variable in main.params]) or "none"
+        given, hint = type(params).__name__, f"the inputs of main are {inputs}"
+        if isinstance(params, Mapping):
+            given = f"a dict with keys of type {type(next(iter(params))).__name__}"
+        if isinstance(params, (bytes, bytearray)):
+            hint = "relay.load_param_dict(params) reads them"
+        raise ValueError(
+            f"params must be a dict of weights by name, or None; {given} given: {hint}"
+        )
     for variable in main.params:
         declared, weight = variable.type_annotation, weights.get(variable.name_hint)
         if weight is None or not isinstance(declared, relay.TensorType):
             continue
         array = weight if isinstance(weight, tvm.nd.NDArray) else np.asarray(weight)
         shape, dtype = tuple(map(int, array.shape)), str(array.dtype)
-        expected = [int(n) if isinstance(n, tvm.tir.IntImm) else None for n in declared.shape]
+        expected = _extents(declared)
         if (
             dtype != declared.dtype
             or len(shape) != len(expected)
@@ -241,6 +237,12 @@ def _check_weights(main: relay.Function, weights: dict[str, Any]) -> None:
                 f"{variable.name_hint!r} is {declared.dtype} of shape {known}, {dtype} of shape "
                 f"{shape} given"
             )
+    return dict(weights)
+
+
+def _extents(tensor: relay.TensorType) -> list[int | None]:
+    """The extents of a shape; None for what is unknown."""
+    return [int(n) if isinstance(n, tvm.tir.IntImm) else None for n in tensor.shape]
 
 
 def _unknown_inputs(main: relay.Function) -> Iterator[tuple[str, str]]:
@@ -248,18 +250,11 @@ def _unknown_inputs(main: relay.Function) -> Iterator[tuple[str, str]]:
     stands for an unknown extent.
     """
     for variable in main.params:
-        fields = (
-            variable.checked_type.fields
-            if isinstance(variable.checked_type, relay.TupleType)
-            else [variable.checked_type]
-        )
-        shapes = [
-            [str(int(n)) if isinstance(n, tvm.tir.IntImm) else "?" for n in kind.shape]
-            for kind in fields
-            if isinstance(kind, relay.TensorType)
-        ]
-        if unknown := next((shape for shape in shapes if "?" in shape), None):
-            yield variable.name_hint, f"({', '.join(unknown)}{',' * (len(unknown) == 1)})"
+        for kind in getattr(variable.checked_type, "fields", [variable.checked_type]):
+            if isinstance(kind, relay.TensorType) and None in (shape := _extents(kind)):
+                known = ", ".join("?" if n is None else str(n) for n in shape)
+                yield variable.name_hint, f"({known}{',' * (len(shape) == 1)})"
+                break
 
 
 def _unknown(inputs: Mapping[str, str]) -> ValueError:

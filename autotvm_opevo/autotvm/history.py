@@ -22,14 +22,7 @@ from tvm.autotvm.task.space import ConfigEntity
 from tvm.target import Target
 
 from autotvm_opevo._utils.text import pluralize
-from autotvm_opevo.autotvm.log import (
-    Record,
-    UnknownOption,
-    fitness,
-    key_of,
-    parse,
-    read_fields,
-)
+from autotvm_opevo.autotvm.log import Record, UnknownOption, fitness, key_of, parse, read_fields
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.transfer import Source, thin_out
 from autotvm_opevo.tuning.logs import about, best_file
@@ -68,45 +61,67 @@ class History:
         """How much of it is of some templates and for a target, see `sources`, and how much is
         not.
         """
-        total = {
-            name: sum(len(trials.configs) for trials in tasks.values())
-            for name, tasks in self._trials.items()
-        }
-        known = [
-            len(trials.configs)
-            for name in total
-            if name in templates
-            for trials in self._tasks(name, target).values()
-        ]
-        text = f"{pluralize(sum(known), 'record')} of {pluralize(len(known), 'task')}"
-        others = [name for name in total if name not in templates]
+        usable, others, foreign = [], 0, 0
+        for name, tasks in self._trials.items():
+            for trials in tasks.values():
+                count = len(trials.configs)
+                if name not in templates:
+                    others += count
+                elif is_cpu(trials.example.target) == is_cpu(target):
+                    usable.append(count)
+                else:
+                    foreign += count
+        text = f"{pluralize(sum(usable), 'record')} of {pluralize(len(usable), 'task')}"
         if others:
-            left_out = sum(total[name] for name in others)
+            example = next(name for name in self._trials if name not in templates)
             text += (
-                f"; {left_out} are of templates that this network does not have, such as "
-                f"{others[0]}"
+                f"; {others} are of templates that this network does not have, such as {example}"
             )
-        if foreign := sum(count for name, count in total.items() if name in templates) - sum(known):
+        if foreign:
             text += f"; {foreign} are of {'GPUs and the like' if is_cpu(target) else 'CPUs'}"
         return text
 
     def add(self, records: Iterable[Record], origin: str = "loaded records") -> None:
         """Add records, and where they come from, for reports."""
         for measured, result in records:
-            config = json.dumps(measured.config.to_json_dict())
-            self._add(_Trials(measured, [config], [fitness(result)], [origin]))
+            trials = self._of_task(measured, origin)
+            trials.configs.append(json.dumps(measured.config.to_json_dict()))
+            trials.fitnesses.append(fitness(result))
 
-    def _add(self, trials: _Trials) -> None:
-        """Add records of one task."""
-        template = trials.example.task.name
-        key = key_of(trials.example.target, trials.example.task)
-        known = self._trials.setdefault(template, {}).setdefault(
-            key, _Trials(trials.example, [], [], [])
-        )
-        known.configs.extend(trials.configs)
-        known.fitnesses.extend(trials.fitnesses)
-        known.origins.extend(origin for origin in trials.origins if origin not in known.origins)
+    def read(self, path: Path, origin: str) -> None:
+        """Add the records of a log, at least one. It repeats the input of a task with each of them,
+        which is parsed once.
+        """
+        tasks: dict[str, _Trials] = {}
+        left_out: Counter[str] = Counter()  # records that cannot be used, by the reason
+        for line, fields in read_fields(path):
+            key = json.dumps(fields.input)
+            try:
+                if key not in tasks and (record := parse(line)):
+                    tasks[key] = self._of_task(record[0], origin)
+            except UnknownOption as error:
+                left_out[str(error)] += 1
+                continue
+            except ValueError:
+                continue
+            tasks[key].configs.append(json.dumps(fields.config))
+            tasks[key].fitnesses.append(fitness(fields.result))
+        if not tasks:
+            unusable = next((f" that can be used, {why}: leave it out" for why in left_out), "")
+            why = unusable or about(path, "leave it out, or check its name")
+            raise ValueError(f"history must be logs of AutoTVM, {path} has no record{why}")
+        for why, count in left_out.items():
+            logger.warning("%s of %s left out, %s", pluralize(count, "record"), origin, why)
+
+    def _of_task(self, example: MeasureInput, origin: str) -> _Trials:
+        """The trials of a task, to which some are added."""
+        key = key_of(example.target, example.task)
+        tasks = self._trials.setdefault(example.task.name, {})
+        trials = tasks.setdefault(key, _Trials(example, [], [], []))
+        if origin not in trials.origins:
+            trials.origins.append(origin)
         self._sources.pop(key, None)
+        return trials
 
     def __bool__(self) -> bool:
         return bool(self._trials)
@@ -117,18 +132,16 @@ class History:
 
         Where one template has both, its knobs mean something else on a GPU, such as threads.
         """
-        tasks = self._tasks(template, target)
+        tasks = {
+            key: trials
+            for key, trials in self._trials.get(template, {}).items()
+            if is_cpu(trials.example.target) == is_cpu(target)
+        }
         used = sorted(tasks, key=lambda key: -len(tasks[key].configs))[:_MAX_TASKS]
         for key in used:
             if key not in self._sources:
                 self._sources[key] = _source(tasks[key])
         return [source for key in used if (source := self._sources[key]) is not None]
-
-    def _tasks(self, template: str, target: Target) -> dict[Any, _Trials]:
-        tasks = self._trials.get(template, {}).items()
-        return {
-            key: trials for key, trials in tasks if is_cpu(trials.example.target) == is_cpu(target)
-        }
 
     def is_unusable(self, template: str, key: str) -> bool:
         """Whether `sources` could make nothing of a task's records, though some succeeded."""
@@ -148,9 +161,7 @@ def _source(trials: _Trials) -> Source | None:
     try:
         task: Task = autotvm.task.create(measured.task.name, measured.task.args, measured.target)
         knobs = KnobSpace(task.config_space)
-    except (
-        Exception
-    ):  # a template raises what it likes, for arguments or a target that it was not made for
+    except Exception:  # of a template, for arguments or a target that it was not made for
         return None
     results: dict[int, float] = {}
     best: dict[str, float] = {}
@@ -161,7 +172,7 @@ def _source(trials: _Trials) -> Source | None:
         # recorded with another version of the template, or no configuration at all
         with suppress(Exception):
             entity = ConfigEntity.from_json_dict(json.loads(config))
-            results.setdefault(knobs.space.index(knobs.configuration(entity)), value)
+            results.setdefault(knobs.index(entity), value)
     return (
         Source(knobs.space, results, ", ".join(trials.origins)) if any(results.values()) else None
     )
@@ -186,36 +197,8 @@ def read_history(files: Iterable[str | PathLike[str]], log: Path) -> History:
                 f"history must be logs of AutoTVM, {path} is a "
                 f"folder{about(path, 'name the logs in it')}"
             )
-        for trials in _read(path, str(given)):
-            history._add(trials)
+        history.read(path, str(given))
     return history
-
-
-def _read(path: Path, origin: str) -> list[_Trials]:
-    """The records of a log, at least one. It repeats the input of a task with each of them, which
-    is parsed once.
-    """
-    tasks: dict[str, _Trials] = {}
-    left_out: Counter[str] = Counter()  # records that cannot be used, by the reason
-    for line, fields in read_fields(path):
-        key = json.dumps(fields.input)
-        try:
-            if key not in tasks and (record := parse(line)):
-                tasks[key] = _Trials(record[0], [], [], [origin])
-        except UnknownOption as error:
-            left_out[str(error)] += 1
-            continue
-        except ValueError:
-            continue
-        tasks[key].configs.append(json.dumps(fields.config))
-        tasks[key].fitnesses.append(fitness(fields.result))
-    if not tasks:
-        unusable = next((f" that can be used, {why}: leave it out" for why in left_out), "")
-        why = unusable or about(path, "leave it out, or check its name")
-        raise ValueError(f"history must be logs of AutoTVM, {path} has no record{why}")
-    for why, count in left_out.items():
-        logger.warning("%s of %s left out, %s", pluralize(count, "record"), origin, why)
-    return list(tasks.values())
 
 
 def prior(task: Task) -> Sequence[Source]:

@@ -27,7 +27,7 @@ from tvm.target import Target, TargetKind
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, check_writable, set_aside, sync
-from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo._utils.text import last_line, pluralize
 from autotvm_opevo.tuning.logs import about
 from autotvm_opevo.tuning.record_lines import (
     UNUSED_OPTIONS,
@@ -95,20 +95,16 @@ def failure(result: MeasureResult) -> tuple[str, str]:
     text = str(error).strip()
     # TVM may cut off the reason, at the end of the trace
     if not text or text.startswith("Traceback"):
-        text = str(trace).strip()
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    message = lines[-1] if lines else type(error).__name__
+        text = str(trace)
+    message = last_line(text) or type(error).__name__
     if "code == RPCCode::kReturn" in message:
         message = (
             "the session ended without a result: the kernel crashed, or exceeded the "
             "runner's timeout"
         )
     if isinstance(error, TimeoutError) and not str(error):
-        message = (
-            "longer than the "
-            f"{'builder' if result.error_no == MeasureErrorNo.BUILD_TIMEOUT else 'runner'}'s "
-            "timeout"
-        )
+        owner = "builder" if result.error_no == MeasureErrorNo.BUILD_TIMEOUT else "runner"
+        message = f"longer than the {owner}'s timeout"
     return kind, message[:300]
 
 

@@ -1,21 +1,18 @@
-"""AutoTVM's builders and runners, started once for all tasks of a network, and never waited for
-without a timeout.
-"""
+"""A builder and a runner, started once for all tasks of a network."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any
 
 import tvm
 from tvm import autotvm
-from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
+from tvm.autotvm.measure import MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
@@ -24,9 +21,15 @@ from tvm.contrib.cc import create_shared
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.autotvm.builder import Build, LocalBuilder
 from autotvm_opevo.autotvm.log import Record, key_of, seconds
-from autotvm_opevo.autotvm.processes import START_TIMEOUT, killed_after, stop
-from autotvm_opevo.autotvm.rpc import DevicePool, DevicePoolError, addresses, is_remote
-from autotvm_opevo.autotvm.runner import LocalRunner
+from autotvm_opevo.autotvm.rpc import (
+    START_TIMEOUT,
+    DevicePool,
+    DevicePoolError,
+    addresses,
+    killed_after,
+    stop,
+)
+from autotvm_opevo.autotvm.runner import LocalRunner, is_remote
 from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.measurer import Finalist
 from autotvm_opevo.tuning.workers import ForkServer
@@ -41,25 +44,17 @@ class Measurer(measurer.Measurer):
     """See `tuning.measurer.Measurer`; candidates are ConfigEntities, trials are records.
 
     With this package's builder, and its runner or an ``RPCRunner``, what runs next is built
-    meanwhile; other builders and runners, AutoTVM's own or a user's, measure one batch after the
-    other.
+    meanwhile; with AutoTVM's builder, or a user's builder or runner, one batch is measured after
+    the other. AutoTVM's ``LocalRunner`` gives way to this package's.
 
-    Parameters
-    ----------
-    measure_option : dict
-        From ``autotvm.measure_option``. Its builder and runner can be used again afterwards.
+    Those of `measure_option` can be used again afterwards. Raises `DevicePoolError` if the tracker
+    of an ``RPCRunner`` does not answer or has no device for its key.
 
     Attributes
     ----------
     runner : Runner
-        As given.
     pool : DevicePool or None
         The remote devices.
-
-    Raises
-    ------
-    DevicePoolError
-        If the tracker of an ``RPCRunner`` does not answer or has no device for its key.
     """
 
     def __init__(self, measure_option: dict[str, Any]) -> None:
@@ -70,7 +65,8 @@ class Measurer(measurer.Measurer):
             raise ValueError(
                 f"measure_option must come from autotvm.measure_option, {measure_option!r} given"
             )
-        self._builder, self.runner = measure_option["builder"], measure_option["runner"]
+        self._builder = measure_option["builder"]
+        self.runner = _own_runner(measure_option["runner"])
         builds, devices = int(self._builder.n_parallel), int(self.runner.n_parallel)
         own_builder = isinstance(self._builder, LocalBuilder)
         own_runner = isinstance(self.runner, LocalRunner)
@@ -79,7 +75,7 @@ class Measurer(measurer.Measurer):
         )
         self._in_tuning: bool = False
         self._task: Task | None = None
-        self._servers: Sequence[Any] = ()  # of AutoTVM's LocalRunner
+        self._attached: object = None
         self._device_limits: dict[str, Any] = {}  # by target: asking for them occupies a device
         self.pool = DevicePool(self.runner) if is_remote(self.runner) else None
         self._builds_ahead = own_builder and (own_runner or self.pool is not None)
@@ -99,7 +95,6 @@ class Measurer(measurer.Measurer):
             if self.pool is not None
             else getattr(self.runner, "interrupt", lambda: None)
         )
-        self._end_servers()
         for owner in (self._builder, self.runner):
             if isinstance(owner, (LocalBuilder, LocalRunner)):
                 owner.close()
@@ -156,10 +151,8 @@ class Measurer(measurer.Measurer):
             file = built.filename
             self.finalists.add(key, (measured, result), built, file, seconds(result))
 
-    def _measure(self, inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
-        """Build a batch, all of it, and run it, with a builder or runner that is not this
-        package's.
-        """
+    def _measure(self, inputs: list[MeasureInput]) -> list[MeasureResult]:
+        """Build and run a whole batch, with a builder or runner that is not this package's."""
         builder, runner = self._builder, self.runner
         # Their own timeouts are enforced by children, which may hang themselves.
         limit = START_TIMEOUT + 2 * len(inputs) * (
@@ -170,51 +163,29 @@ class Measurer(measurer.Measurer):
         ):
             builds = builder.build(inputs)
             results: list[MeasureResult] = (self.pool or runner).run(inputs, builds)
-        errors = set()
         for measured, built, result in zip(inputs, builds, results):
             if not isinstance(built, MeasureResult):
                 self._keep(measured, built, result)
-                errors.add(result.error_no)
-        # a server ends slow trials itself, so it must be dead: the next batch gets another
-        if self._servers and errors == {MeasureErrorNo.RUN_TIMEOUT}:
-            self._end_servers()
         return results
 
     def _prepare(self, task: Task) -> None:
         """Tell builder and runner of a task."""
         if task is self._task:
             return
-        # AutoTVM's LocalRunner would start other servers in `set_task`
-        if self.pool is not None or self._servers:
-            self.runner.task = task
-        elif isinstance(self.runner, LocalRunner):
-            self.runner.set_task(task)
+        if self.pool is not None:
+            self.runner.task = task  # whose `set_task` would ask for a device again
         else:
-            with _no_interrupts_in_children():
-                servers = run_with_timeout(
-                    START_TIMEOUT, lambda: self.runner.set_task(task), "a device to answer"
-                )
-            self._servers = (
-                servers if isinstance(self.runner, autotvm.LocalRunner) and servers else ()
-            )
+            self._attached = self.runner.set_task(task)  # such as a server, which a runner needs
         target = str(task.target)
         if target not in self._device_limits:
             self._device_limits[target] = self._ask_device()
         self._builder.set_task(task, self._device_limits[target])
         self._task = task
 
-    def _end_servers(self) -> None:
-        """End the tracker and the server of a LocalRunner; the tracker first, which would warn of a
-        lost connection.
-        """
-        for process in reversed(self._servers):
-            process.terminate()
-        self._servers, self._task = (), None
-
     def _ask_device(self) -> Any:
         """Properties of the device that the builder needs, such as a GPU's shared memory."""
         ask = self.runner.get_build_kwargs
-        if isinstance(self.runner, LocalRunner):
+        if self.pool is None:
             return ask()
         for retry in (True, False):  # on another device of the same key
             try:
@@ -227,16 +198,22 @@ class Measurer(measurer.Measurer):
         return None
 
 
-@contextmanager
-def _no_interrupts_in_children() -> Iterator[None]:
-    """Shield threads and processes started within, and their children, from Ctrl-C; this thread
-    gets it on leaving.
+def _own_runner(given: Any) -> Any:
+    """This package's in the place of AutoTVM's ``LocalRunner``, with its options; a user's own as
+    it is.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    if type(given) is not autotvm.LocalRunner or given.module_loader is not None:
+        return given
+    own = LocalRunner(
+        given.timeout,
+        given.number,
+        given.repeat,
+        given.min_repeat_ms,
+        given.cooldown_interval,
+        given.enable_cpu_cache_flush,
+    )
+    own._ref_input = given.ref_input
+    return own
 
 
 def default_measure_option(

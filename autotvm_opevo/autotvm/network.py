@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -26,19 +27,17 @@ from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.history import read_history
 from autotvm_opevo.autotvm.log import Log, Record
 from autotvm_opevo.autotvm.measurer import Measurer, default_measure_option
-from autotvm_opevo.autotvm.roofline import work
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.store import BestFile, TrialStore
-from autotvm_opevo.autotvm.targets import THIS_MACHINE, as_target, check_device
+from autotvm_opevo.autotvm.targets import THIS_MACHINE, as_target, check_device, work
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tuner import (
     OpEvoTuner,
+    SearchTuner,
     TunerFactory,
     can_learn,
     describe_tuner,
-    may_refuse_knobs,
-    takes_seed,
 )
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import Budget, TuningRun
@@ -66,8 +65,8 @@ def tune_network(
     """Tune all operators of a network from one budget of trials, resuming from a log.
 
     However this function ends, the same call resumes with the trials that are left: all
-    measurements are in the log, those of AutoTVM's own builders and runners after each batch, and
-    no configuration is measured twice.
+    measurements are in the log, those of AutoTVM's own builder after each batch, and no
+    configuration is measured twice.
 
     Parameters
     ----------
@@ -152,7 +151,9 @@ def tune_network(
             "tuner must be one of AutoTVM's tuner classes, or a function that creates a "
             f"task's tuner; {tuner!r} given"
         )
-    learns, seeded = transfer and can_learn(tuner), seed is not None and takes_seed(tuner)
+    learns = transfer and can_learn(tuner)
+    # AutoTVM's draw from the global generator
+    seeded = seed is not None and "seed" in inspect.signature(tuner).parameters
     history = [history] if isinstance(history, (str, PathLike)) else list(history)
     if history and not learns:
         given = "transfer=False" if not transfer else describe_tuner(tuner, None)
@@ -162,9 +163,8 @@ def tune_network(
         )
     known = read_history(history, Path(log_file))
 
-    option = measure_option or default_measure_option(target)
-    measurer, runner = Measurer(option), option["runner"]
-    check_device(target, runner)
+    measurer = Measurer(measure_option or default_measure_option(target))
+    check_device(target, measurer.runner)
 
     mod = run_compiler(partial(fold, mod, params), "folding constants")
 
@@ -187,8 +187,10 @@ def tune_network(
             others = [records for task, records in store.records.items() if task not in own]
             known.add(chain.from_iterable(others), str(log.path))
         run = NetworkRun(states, network, budget, measurer.batch, store)
-        if may_refuse_knobs(tuner):
-            _ = [state.tuner for state in states]  # raises now, not once other tasks are tuned
+        made = partial(tuner).func
+        if isinstance(made, type) and issubclass(made, SearchTuner):
+            # may refuse a task's knobs: now, not once other tasks are tuned
+            _ = [state.tuner for state in states]
 
         learning: dict[str, Any] = {} if transfer else {"transfer": False}
         notes = []
@@ -209,24 +211,15 @@ def tune_network(
             lambda: measurer,
             task_scheduler,
             np.random.default_rng(seeds[0]),
-            partial(evaluate_network, mod, target, run.best.path, runner) if evaluate else None,
+            partial(evaluate_network, mod, target, run.best.path, measurer.runner)
+            if evaluate
+            else None,
         )
 
 
 class NetworkRun(TuningRun):
-    """The tasks of a network, measured by AutoTVM; see `TuningRun`.
-
-    Parameters
-    ----------
-    tasks : sequence of TaskState
-        Resumed here, from the records of the store.
-    network : Extraction
-    budget, batch, store
-        As of `TuningRun`.
-
-    Attributes
-    ----------
-    best : BestFile
+    """The tasks of a network, measured by AutoTVM, and resumed here from the records of the store;
+    see `TuningRun`.
     """
 
     store: TrialStore

@@ -1,5 +1,5 @@
 """Devices behind an RPC tracker: how many there are, and what to do when one dies, hangs or
-leaves.
+leaves, or AutoTVM's processes do that talk to it.
 """
 
 from __future__ import annotations
@@ -10,28 +10,26 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
 from typing import Any
 
 from tvm import rpc
 from tvm.autotvm.env import AutotvmGlobalScope, reset_global_scope
-from tvm.autotvm.measure import LocalRunner, MeasureErrorNo, MeasureInput, MeasureResult, RPCRunner
-from tvm.autotvm.measure.measure import Runner
+from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult, RPCRunner
 from tvm.autotvm.measure.measure_methods import default_module_loader, request_remote
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
 from autotvm_opevo._utils.timeouts import run_with_timeout
-from autotvm_opevo.autotvm.processes import START_TIMEOUT, kill, killed_after
 
 logger = logging.getLogger(__name__)
 
-# Seconds to wait for a tracker's answer, and for a device to come back once the last one has left
-# or hangs.
-_TRACKER_TIMEOUT, _DEVICE_TIMEOUT = 30.0, 60.0
+# Seconds to wait for a tracker's answer, for a device to come back once the last one has left or
+# hangs, and for AutoTVM's processes to start, each of which imports TVM.
+_TRACKER_TIMEOUT, _DEVICE_TIMEOUT, START_TIMEOUT = 30.0, 60.0, 120.0
 
 # What follows the address of an RPC proxy.
 _PROXY = " (proxy)"
@@ -47,9 +45,40 @@ class DevicePoolError(RuntimeError):
     """The tracker or its devices are unavailable. Results measured so far are kept."""
 
 
-def is_remote(runner: Runner) -> bool:
-    """Whether a runner uses a tracker of the user's; a ``LocalRunner`` starts its own."""
-    return isinstance(runner, RPCRunner) and not isinstance(runner, LocalRunner)
+def kill(executor: PopenPoolExecutor | None) -> None:
+    """Kill the processes of AutoTVM's pool; threads that wait for their results see the end of the
+    pipe.
+    """
+    for worker in list(getattr(executor, "_worker_map", {}).values()):
+        with suppress(AttributeError):  # its own thread ends it, too, and may be faster
+            worker._proc.kill()
+
+
+def stop(executor: PopenPoolExecutor | None) -> None:
+    """Stop the processes of AutoTVM's pool, which starts new ones when it is used again."""
+    kill(executor)  # first: a worker would finish its job before it exits
+    for worker in list(getattr(executor, "_worker_map", {}).values()):
+        with suppress(AttributeError):
+            worker.kill()
+
+
+@contextmanager
+def killed_after(seconds: float, *executors: PopenPoolExecutor | None) -> Iterator[None]:
+    """Kill the processes of pools that hang: after so many seconds in this context, and again each
+    time they have passed.
+    """
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(seconds):
+            for executor in executors:
+                kill(executor)
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
 
 
 def addresses(key: str, host: str, port: int) -> list[str]:
@@ -92,20 +121,13 @@ class DevicePool:
     """Devices behind an ``RPCRunner``. Each trial runs on whichever is free, and a second time if
     its session broke.
 
-    Parameters
-    ----------
-    runner : RPCRunner
-        One without a tracker's address gets that of the environment, as by AutoTVM.
+    A runner without a tracker's address gets that of the environment, as by AutoTVM. Raises
+    `DevicePoolError` if no tracker answers there, or it has no device of the runner's key.
 
     Attributes
     ----------
     lost : list of str
         Addresses of the devices that have left and not come back.
-
-    Raises
-    ------
-    DevicePoolError
-        If no tracker answers there, or it has no device of the runner's key.
     """
 
     def __init__(self, runner: RPCRunner) -> None:

@@ -14,11 +14,12 @@ import numpy as np
 import tvm
 from tvm import autotvm
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
+from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.log import key_of, seconds
-from autotvm_opevo.autotvm.roofline import measure_roofline
+from autotvm_opevo.autotvm.targets import measure_roofline
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
@@ -43,6 +44,11 @@ class Thresholds(NamedTuple):
     prune_above: float = inf
     repeat_below: float = inf
     recheck_below: float = 0.0
+
+
+def is_remote(runner: Runner) -> bool:
+    """Whether a runner uses a tracker of the user's; a ``LocalRunner`` starts its own."""
+    return isinstance(runner, autotvm.RPCRunner) and not isinstance(runner, autotvm.LocalRunner)
 
 
 class LocalRunner(autotvm.LocalRunner):
@@ -133,8 +139,8 @@ class LocalRunner(autotvm.LocalRunner):
     ) -> list[MeasureResult]:
         """Run what was built, one after the other; returns results in the same order."""
         return [
-            build if isinstance(build, MeasureResult) else self._trial(measured, build)
-            for measured, build in zip(measure_inputs, build_results)
+            built if isinstance(built, MeasureResult) else self._trial(measured, built)
+            for measured, built in zip(measure_inputs, build_results)
         ]
 
     def roofline(self, target: tvm.target.Target) -> Roofline:
@@ -290,27 +296,23 @@ def measure(
 
 
 def _arguments(tensors: Sequence[Any], device: tvm.runtime.Device) -> list[tvm.nd.NDArray]:
-    """Tensors on the device; those of the last trial if they have the same shapes."""
+    """Tensors on the device; those of the last trial if they have the same shapes.
+
+    Their elements are random, between 1 and 10; large ones repeat a few, since filling would take
+    longer than a run.
+    """
     if tensors and isinstance(tensors[0], np.ndarray):  # given by the user
         return [tvm.nd.array(tensor, device) for tensor in tensors]
     key = tuple(tensors)
     if key not in _tensors:
         _tensors.clear()
-        _tensors[key] = [_random(shape, dtype, fill, device) for shape, dtype, fill in tensors]
-    return _tensors[key]
-
-
-def _random(
-    shape: tuple[int, ...], dtype: str, fill: bool, device: tvm.runtime.Device
-) -> tvm.nd.NDArray:
-    """A tensor with random elements between 1 and 10; large ones repeat a few, since filling would
-    take longer than a run.
-    """
-    tensor = tvm.nd.empty(shape, dtype, device)
-    if fill:
         sample = np.random.default_rng(0).uniform(1, 10, 1 << 16)
-        try:
-            tensor.copyfrom(np.resize(sample.astype(dtype), shape))
-        except (TypeError, ValueError):  # numpy does not know all of TVM's types
-            tvm.get_global_func("tvm.contrib.random.random_fill")(tensor)
-    return tensor
+        arrays = [tvm.nd.empty(shape, dtype, device) for shape, dtype, _ in tensors]
+        for array, (shape, dtype, fill) in zip(arrays, tensors):
+            try:
+                if fill:
+                    array.copyfrom(np.resize(sample.astype(dtype), shape))
+            except (TypeError, ValueError):  # numpy does not know all of TVM's types
+                tvm.get_global_func("tvm.contrib.random.random_fill")(array)
+        _tensors[key] = arrays
+    return _tensors[key]

@@ -105,10 +105,14 @@ class KnobSpace:
             )
         return {name: knob.value(entities[name]) for name, knob in self._knobs.items()}
 
-    def find(self, config: ConfigEntity) -> Configuration | None:
-        """The configuration of a ConfigEntity; None if it is not in this space."""
+    def index(self, config: ConfigEntity) -> int:
+        """The index of a ConfigEntity in the space; raises as `configuration`."""
+        return self.space.index(self.configuration(config))
+
+    def find(self, config: ConfigEntity) -> int | None:
+        """The index of a ConfigEntity; None if it is not in this space."""
         with suppress(ValueError):
-            return self.configuration(config)
+            return self.index(config)
         return None
 
     def _entities(self, configuration: Configuration) -> OrderedDict[str, Any]:

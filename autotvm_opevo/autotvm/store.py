@@ -1,4 +1,12 @@
-"""The trials of an AutoTVM log, with what its run log knows of them, and the file of the best."""
+"""The trials of an AutoTVM log, with what its run log knows of them, and the file of the best.
+
+The records of a network's convolutions are chosen together, since it transforms the data between
+two of them whose layouts differ. On an x86 CPU, AutoTVM's convolutions store channels in blocks, as
+in NCHW16c, and how many channels a block has is up to their knobs. No trial contains the transforms
+between operators, so that the fastest record of each task need not make the fastest network (Liu et
+al., USENIX ATC 2019, Section 3.3). TVM's graph tuners choose a record for each node of a graph;
+``apply_history_best``, for which `tune_network` writes its best records, has one for each workload.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +17,27 @@ from contextlib import suppress
 from itertools import count
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm.autotvm.record import encode
+from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils.atomic_files import write_whole
-from autotvm_opevo.autotvm.extraction import Extraction
-from autotvm_opevo.autotvm.layouts import candidates, choose
+from autotvm_opevo.autotvm.extraction import Connection, Extraction
 from autotvm_opevo.autotvm.log import Log, Record, failure, fastest, key_of, parse, seconds
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.tuning.logs import best_file
 from autotvm_opevo.tuning.run_log import BestWritten, RunLog, TrialEnded
+
+# The templates whose knobs tile_ic and tile_oc are the blocks of channels.
+_TEMPLATES = {"conv2d_NCHWc.x86", "conv2d_NCHWc_int8.x86", "depthwise_conv2d_NCHWc.x86"}
+# What is not the confirmed best was timed less often, and is by chance too fast rather than too
+# slow.
+_NOISE = 0.01
+# How many times as long as reading the same bytes again and again a transform takes within a
+# network: it writes, too, in strides, what other cores have in their caches. By TVM's debug
+# executor, those of MobileNet take 5 to 7 times as long.
+_TRANSFERS = 5.0
 
 logger = logging.getLogger(__name__)
 
@@ -27,18 +45,8 @@ logger = logging.getLogger(__name__)
 class TrialStore:
     """See `tuning.task_state.TrialStore`; the trials are of any networks and targets.
 
-    Parameters
-    ----------
-    log : Log
-        Entered.
-    run_log : RunLog
-
     Attributes
     ----------
-    log, run log
-        As given.
-    path : Path
-        Of the log.
     best_file : Path
         Of the best records, as written at the end of the last run.
     records : dict of str to list of (MeasureInput, MeasureResult)
@@ -73,13 +81,8 @@ class TrialStore:
 
         Until a trial of the workload follows, it is the one that the file of the best has, which
         may have been chosen together with others, and what was left out of that file still is.
-
-        Returns
-        -------
-        list of (MeasureInput, MeasureResult)
-            ``apply_history_best`` would take the fastest for any similar target. So a workload that
-            was measured for several has one record, for the target that was measured last, and
-            `workloads` have none.
+        ``apply_history_best`` would take the fastest for any similar target: a workload that was
+        measured for several has one record, for the target that was measured last.
         """
         own = set(workloads)
         groups: dict[Any, list[Record]] = defaultdict(list)
@@ -108,16 +111,8 @@ class BestFile:
 
     Records of convolutions that layouts connect are chosen together.
 
-    Parameters
-    ----------
-    states : sequence of TaskState
-        Of the network's tasks.
-    network : Extraction
-    store : TrialStore
-
     Attributes
     ----------
-    path : Path
     bandwidth : float
         Of small arrays, in bytes per second, by which transforms between layouts are estimated; 0
         if unknown.
@@ -203,3 +198,97 @@ def _read(file: Path) -> tuple[dict[str, Record], float]:
                     records[key_of(record[0].target, record[0].task)] = record
         return records, file.stat().st_mtime
     return {}, -inf
+
+
+class Candidate(NamedTuple):
+    """A record with its latency in seconds, and how many channels a block of its input and of its
+    output has.
+    """
+
+    record: Record
+    latency: float
+    input: int
+    output: int
+
+
+def candidates(task: Task, records: Iterable[Record], best: Record) -> list[Candidate]:
+    """The fastest record of each pair of layouts; none if the template has no blocks of channels.
+
+    The one with the lowest latency, as confirmed, is `best`.
+    """
+    if task.name not in _TEMPLATES:
+        return []
+    latency = seconds(best[1])
+    by_layout = {_blocks(best): Candidate(best, latency, *_blocks(best))}
+    for record in records:
+        # What seems faster than what was confirmed was lucky.
+        time = (1 + _NOISE) * max(latency, seconds(record[1]))
+        layouts = _blocks(record)
+        if time < (by_layout[layouts].latency if layouts in by_layout else inf):
+            by_layout[layouts] = Candidate(record, time, *layouts)
+    return list(by_layout.values())
+
+
+def choose(
+    candidates: Mapping[int, Sequence[Candidate]],
+    counts: Sequence[int],
+    connections: Iterable[Connection],
+    bandwidth: float,
+) -> dict[int, Candidate]:
+    """Choose a candidate for each operator, by position, so that they and the transforms between
+    them take little time; those without candidates are left out.
+
+    One operator after the other takes what is best beside all others, until nothing changes; first
+    from the fastest of each, then from each size of blocks, and the best of these results counts.
+    `bandwidth` is that of small arrays, in bytes per second.
+    """
+    options = {
+        i: sorted(of_operator, key=lambda candidate: candidate.latency)
+        for i, of_operator in candidates.items()
+        if of_operator
+    }
+    connected = [one for one in connections if {one.producer, one.consumer} <= options.keys()]
+    touching: defaultdict[int, list[Connection]] = defaultdict(list)
+    for connection in connected:
+        for i in {connection.producer, connection.consumer}:
+            touching[i].append(connection)
+
+    def cost(
+        chosen: Mapping[int, Candidate], operators: Iterable[int], some: Iterable[Connection]
+    ) -> float:
+        size = sum(
+            size
+            for producer, consumer, joined, size in some
+            if chosen[producer].output
+            != (chosen[consumer].output if joined else chosen[consumer].input)
+        )
+        return sum(counts[i] * chosen[i].latency for i in operators) + size * _TRANSFERS / bandwidth
+
+    def descend(chosen: dict[int, Candidate]) -> dict[int, Candidate]:
+        improved = True
+        while improved:
+            improved = False
+            for i, of_operator in options.items():
+                best = min(  # itself, of equal ones
+                    [chosen[i], *of_operator],
+                    key=lambda candidate: cost({**chosen, i: candidate}, [i], touching[i]),
+                )
+                improved |= best is not chosen[i]
+                chosen[i] = best
+        return chosen
+
+    blocks = {candidate.output for of_operator in options.values() for candidate in of_operator}
+    # the fastest; then those with outputs in such blocks, as far as there are any
+    starts = [
+        {
+            i: next((best for best in of_operator if best.output == block), of_operator[0])
+            for i, of_operator in options.items()
+        }
+        for block in [None, *sorted(blocks)]
+    ]
+    return min(map(descend, starts), key=lambda chosen: cost(chosen, chosen, connected))
+
+
+def _blocks(record: Record) -> tuple[int, int]:
+    config = record[0].config
+    return int(config["tile_ic"].size[-1]), int(config["tile_oc"].size[-1])

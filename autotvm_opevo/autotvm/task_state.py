@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import inf
 
 from tvm.autotvm.measure import MeasureInput
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity, FallbackConfigEntity
+from tvm.autotvm.tuner import Tuner
+from tvm.autotvm.tuner.model_based_tuner import ModelBasedTuner
 
-from autotvm_opevo.autotvm.foreign_tuner import ForeignTuner
 from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, failure, fastest, key_of, seconds
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.tuner import SearchTuner, TunerFactory
-from autotvm_opevo.search.transfer import count_origins
+from autotvm_opevo.search.transfer import Source, count_origins
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.record_lines import task_name
 from autotvm_opevo.tuning.run_log import THIS_RUN
@@ -24,17 +26,8 @@ from autotvm_opevo.tuning.task_scheduler import TaskProgress
 class TaskState(task_state.TaskState):
     """See `tuning.task_state.TaskState`; it has the task's tuner, and all its records.
 
-    Parameters
-    ----------
-    task : tvm.autotvm.task.Task
-    make_tuner : callable
-        A tuner class of AutoTVM, or any function from a task to a tuner.
-    early_stopping : int, optional
-        Stop after this many consecutive trials without improvement.
-    history : History, optional
-        Records of earlier runs, from which a tuner that can transfer learns.
-    transfer : bool
-        Whether it does.
+    It stops after `early_stopping` consecutive trials without improvement. A tuner that can
+    transfer learns from `history` and from other tasks, unless `transfer` is false.
 
     Attributes
     ----------
@@ -77,11 +70,10 @@ class TaskState(task_state.TaskState):
         mine: dict[int, Record] = {}
         taken = 0
         for measured, result in records:
-            configuration = self._knobs.find(measured.config)
-            if configuration is None:
+            number = self._knobs.find(measured.config)
+            if number is None:
                 continue
             taken += 1
-            number = self.space.index(configuration)
             # the one that apply_history_best would use
             if number not in mine or seconds(result) < seconds(mine[number][1]):
                 mine[number] = MeasureInput(self.task.target, self.task, measured.config), result
@@ -89,8 +81,7 @@ class TaskState(task_state.TaskState):
             self._learn(number, record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
-        configuration = self._knobs.find(confirmed[0].config) if confirmed else None
-        if confirmed and configuration is not None and self.space.index(configuration) in mine:
+        if confirmed and self._knobs.find(confirmed[0].config) in mine:
             self.confirm(fastest(mine.values(), confirmed))
         return taken
 
@@ -109,7 +100,9 @@ class TaskState(task_state.TaskState):
         """The record of the configuration that the compiler uses without tuning; None if it is not
         known or failed.
         """
-        record = next((self._known.get(self._number(config)) for config in self._fallback()), None)
+        record = next(
+            (self._known.get(self._knobs.index(config)) for config in self._fallback()), None
+        )
         return record if record and seconds(record[1]) < inf else None
 
     def learn_from(self, others: Iterable[TaskState]) -> None:
@@ -121,19 +114,14 @@ class TaskState(task_state.TaskState):
         tuner = self.tuner
         if isinstance(tuner, ForeignTuner) or not tuner.can_transfer:
             return
-        tuners = [
-            other.tuner
-            for other in others
-            if other is not self and other.task.name == self.task.name and other.best
-        ]
-        in_this_run = [
-            other.as_source()._replace(origin=THIS_RUN)
-            for other in tuners
-            if isinstance(other, SearchTuner)
-        ]
         sources = self._history.sources(self.task.name, self.task.target)
-        # a tuner gets results by the batch
-        sources += [source for source in in_this_run if any(source.results.values())]
+        for other in others:
+            if other is self or other.task.name != self.task.name or not other.best:
+                continue
+            if isinstance(other.tuner, SearchTuner):
+                source = other.tuner.as_source()
+                if any(source.results.values()):  # a tuner gets results by the batch
+                    sources.append(source._replace(origin=THIS_RUN))
         tuner.learn_from(sources)
 
     @property
@@ -156,16 +144,16 @@ class TaskState(task_state.TaskState):
         stopped = self._early_stopping is not None and since_best >= self._early_stopping
         asked = [] if stopped or size <= len(start) else self.tuner.next_batch(size - len(start))
         self._starting = bool(start)
-        return list({self._number(config): config for config in [*start, *asked]}.values())
+        return list({self._knobs.index(config): config for config in [*start, *asked]}.values())
 
     def add(self, record: Record) -> None:
         """Count a trial of a configuration that was proposed."""
         self.progress.pending -= 1
-        self._learn(self._number(record[0].config), record)
+        self._learn(self._knobs.index(record[0].config), record)
 
     def finish(self, candidates: Sequence[ConfigEntity]) -> None:
         """Update the tuner, once all configurations that were proposed together are measured."""
-        records = [self._known[self._number(config)] for config in candidates]
+        records = [self._known[self._knobs.index(config)] for config in candidates]
         untuned, asked = (records[:1], records[1:]) if self._starting else ([], records)
         if asked:
             self.tuner.update(*zip(*asked))
@@ -199,9 +187,6 @@ class TaskState(task_state.TaskState):
                 self._tuner.load_history(self.records)
         return self._tuner
 
-    def _number(self, config: ConfigEntity) -> int:
-        return self.space.index(self._knobs.configuration(config))
-
     def _fallback(self) -> list[ConfigEntity]:
         """The configuration that the compiler uses without tuning, as a list; empty if it is not in
         the space.
@@ -221,3 +206,54 @@ class TaskState(task_state.TaskState):
         if (latency := seconds(result)) < self.latency:
             self.best, self._best_at = record, self.progress.trials + 1
         self._count(latency, *failure(result))
+
+
+class ForeignTuner:
+    """One of AutoTVM's own tuners, or a user's, which forget what a log has, and may repeat
+    themselves: known configurations get the known result.
+
+    `known` has all trials of its task, by index of the configuration, also those that follow.
+    """
+
+    can_transfer = False
+    proposes_ahead = False  # each batch needs the results of the one before
+    sources: Sequence[Source] = ()
+
+    def __init__(self, tuner: Tuner, known: Mapping[int, Record], knobs: KnobSpace) -> None:
+        self._tuner, self._known, self._knobs = tuner, known, knobs
+        self._asked: list[ConfigEntity] = []
+
+    def next_batch(self, batch_size: int) -> list[ConfigEntity]:
+        """Up to `batch_size` configurations that are not known; none at the end."""
+        # One that never repeats itself has something new by then; others might go on for ever.
+        for _ in range(len(self._known) + 1):
+            if not self._tuner.has_next():
+                break
+            self._asked = list(self._tuner.next_batch(batch_size))
+            fresh = [
+                config for config in self._asked if self._knobs.index(config) not in self._known
+            ]
+            if fresh:
+                return fresh
+            self.update()
+        return []
+
+    def update(self, *_: object) -> None:
+        """Pass on the results of the last batch, all of which are known by now."""
+        task = self._tuner.task
+        inputs = [MeasureInput(task.target, task, config) for config in self._asked]
+        results = [self._known[self._knobs.index(config)][1] for config in self._asked]
+        self._asked = []
+        if inputs:
+            self._tuner.update(inputs, results)
+
+    def load_history(self, records: Iterable[Record]) -> None:
+        """Pass on trials that it did not propose, but for one that its last batch may have had
+        alone.
+        """
+        self.update()
+        if isinstance(self._tuner, ModelBasedTuner):  # its `load_history` ignores fewer than 500
+            self._tuner.update(*zip(*records))
+        else:
+            with suppress(NotImplementedError):  # by tuners that do not use history
+                self._tuner.load_history(records)

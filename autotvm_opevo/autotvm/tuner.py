@@ -20,7 +20,7 @@ from autotvm_opevo._utils.text import describe, milliseconds
 from autotvm_opevo.autotvm.build_ahead import BuildAhead
 from autotvm_opevo.autotvm.history import History, is_cpu, prior
 from autotvm_opevo.autotvm.log import Record, fitness, key_of
-from autotvm_opevo.autotvm.rpc import is_remote
+from autotvm_opevo.autotvm.runner import is_remote
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.opevo import OpEvo
@@ -77,6 +77,8 @@ class SearchTuner(Tuner):
         Whether to learn from other tasks, if the search can: those of loaded records, and on a CPU
         the bundled tuning records. Can be set until records are loaded, or the first
         batch is proposed.
+    proposes_ahead : bool
+        Whether it can propose while others are measured.
     """
 
     best_flops: float  # maintained by the base class
@@ -105,7 +107,8 @@ class SearchTuner(Tuner):
         super().__init__(task)
         self._knobs = KnobSpace(task.config_space)
         self._search = make_search(self._knobs.space)
-        self.seed = self._search.seed
+        # a search by generations needs the results of one for the next
+        self.seed, self.proposes_ahead = self._search.seed, not self._search.generational
         self.best_loaded: Record | None = None
         self.transfer = True
         self._history = History()  # of other tasks, loaded
@@ -180,13 +183,6 @@ class SearchTuner(Tuner):
         )
         return f"Best configuration: {speed}, {self._knobs.config_entity(configuration)}"
 
-    @property
-    def proposes_ahead(self) -> bool:
-        """Whether it can propose while others are measured; a search by generations needs the
-        results of one for the next.
-        """
-        return not self._search.generational
-
     def has_next(self) -> bool:
         """Whether a configuration is left that was neither proposed nor loaded."""
         self._learn_prior()  # before the search proposes anything
@@ -203,14 +199,10 @@ class SearchTuner(Tuner):
 
     def _ask(self, batch_size: int) -> list[ConfigEntity]:
         self._learn_prior()
-        asked = self._search.ask(self.batch_size(batch_size))
+        if self._search.can_transfer:  # it has a surrogate
+            batch_size = min(batch_size, max(_FIRST_BATCH, len(self._search.results) // 4))
+        asked = self._search.ask(batch_size)
         return [self._knobs.config_entity(configuration) for configuration in asked]
-
-    def batch_size(self, most: int) -> int:
-        """How many configurations to propose at once, of those that could be measured at once."""
-        if not self._search.can_transfer:  # without a surrogate
-            return most
-        return min(most, max(_FIRST_BATCH, len(self._search.results) // 4))
 
     def _learn_prior(self) -> None:
         """Learn from the bundled tuning records, if nothing has been learned yet."""
@@ -262,9 +254,9 @@ class SearchTuner(Tuner):
         own_key, transfers = key_of(self.task.target, self.task), self.can_transfer
         for measured, result in data_set:
             key = key_of(measured.target, measured.task)
-            configuration = self._knobs.find(measured.config) if key == own_key else None
-            if configuration is not None:
-                configurations.append(configuration)
+            number = self._knobs.find(measured.config) if key == own_key else None
+            if number is not None:
+                configurations.append(self._knobs.space[number])
                 fitnesses.append(fitness(result))
                 flops = (self.task.flop or 0) * fitnesses[-1]
                 if flops > self.best_flops:
@@ -413,30 +405,13 @@ class OpEvoTuner(SearchTuner):
         self.transfer = transfer
 
 
-def takes_seed(make_tuner: TunerFactory) -> bool:
-    """Whether its tuners take a seed; AutoTVM's draw from the global generator."""
-    return "seed" in inspect.signature(make_tuner).parameters
-
-
-def may_refuse_knobs(make_tuner: TunerFactory) -> bool:
-    """Whether its tuners may search some spaces only."""
-    made, _ = _unwrapped(make_tuner)
-    return (
-        isinstance(made, type)
-        and issubclass(made, SearchTuner)
-        and not issubclass(made, OpEvoTuner)
-    )
-
-
 def can_learn(make_tuner: TunerFactory) -> bool:
     """Whether its tuners may learn from other tasks: of a function, nobody knows."""
-    made, options = _unwrapped(make_tuner)
-    if not isinstance(made, type):
-        return True
-    return (
-        issubclass(made, OpEvoTuner)
-        and options.get("surrogate", "gp") == "gp"
-        and options.get("transfer", True)
+    made = partial(make_tuner)  # with the options of one that it is already
+    return not isinstance(made.func, type) or (
+        issubclass(made.func, OpEvoTuner)
+        and made.keywords.get("surrogate", "gp") == "gp"
+        and made.keywords.get("transfer", True)
     )
 
 
@@ -448,16 +423,9 @@ def describe_tuner(make_tuner: TunerFactory, seed: int | None, **others: Any) ->
     >>> describe_tuner(OpEvoTuner, None, transfer=False)
     'OpEvoTuner transfer=False'
     """
-    made, options = _unwrapped(make_tuner)
-    name = getattr(made, "__name__", type(made).__name__)
-    return describe(name, {**options, **others}, seed)
-
-
-def _unwrapped(make_tuner: TunerFactory) -> tuple[Any, dict[str, Any]]:
-    """What a partial calls, and the options that it gives."""
-    if isinstance(make_tuner, partial):
-        return make_tuner.func, make_tuner.keywords
-    return make_tuner, {}
+    made = partial(make_tuner)
+    name = getattr(made.func, "__name__", type(made.func).__name__)
+    return describe(name, {**made.keywords, **others}, seed)
 
 
 def can_build_ahead(measure_option: dict[str, Any], task: Task) -> bool:

@@ -5,8 +5,8 @@ from instant_measuring import measured, result
 from small_templates import matmul_task
 from tvm import autotvm
 
-from autotvm_opevo.autotvm.foreign_tuner import ForeignTuner
 from autotvm_opevo.autotvm.space import KnobSpace
+from autotvm_opevo.autotvm.task_state import ForeignTuner
 
 TASK = matmul_task()
 KNOBS = KnobSpace(TASK.config_space)

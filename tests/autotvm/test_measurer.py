@@ -9,6 +9,7 @@ from instant_measuring import TIMEOUT, InstantBuilder, InstantRunner, for_real, 
 from tvm import autotvm
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
+from autotvm_opevo.autotvm import LocalRunner
 from autotvm_opevo.autotvm import measurer as module
 from autotvm_opevo.autotvm.log import key_of, seconds
 from autotvm_opevo.autotvm.measurer import Measurer
@@ -94,15 +95,17 @@ class TestMeasurer:
         with Measurer(option) as measurer, pytest.raises(OSError, match="the lab is closed"):
             measure(measurer, dense_task(), 0)
 
-    @pytest.mark.soak
-    def test_autotvms_own_measure_several_tasks_with_one_server(self):
-        option = for_real(autotvm)
-        with Measurer(option) as measurer:
-            keys = set()
-            for task in (dense_task(16), dense_task(32)):
-                assert measure(measurer, task, 0)[1].error_no == 0
-                keys.add(option["runner"].key)
-            assert len(keys) == 1
+    def test_autotvms_runner_gives_way_to_this_packages_with_its_options(self):
+        options = {"timeout": TIMEOUT, "number": 2, "repeat": 4, "min_repeat_ms": 1}
+        builder = autotvm.LocalBuilder(timeout=TIMEOUT, n_parallel=1)
+        runner = autotvm.LocalRunner(**options, cooldown_interval=0)
+        task = dense_task()
+        with Measurer(autotvm.measure_option(builder, runner)) as measurer:
+            assert isinstance(measurer.runner, LocalRunner)
+            assert {name: getattr(measurer.runner, name) for name in options} == options
+            _, result = measure(measurer, task, 0)
+            assert len(result.costs) == 2  # of four, without the extremes
+            assert measurer.finalists.of(key_of(task.target, task))
 
     @pytest.mark.soak
     def test_a_builder_of_autotvms_that_hangs_fails_its_trials(self, monkeypatch):
@@ -122,17 +125,3 @@ class TestMeasurer:
         monkeypatch.setattr(module, "START_TIMEOUT", 5)
         with Measurer(autotvm.measure_option(builder, runner)) as measurer:
             assert "ChildProcessError" in measure(measurer, dense_task(), 0)[1].costs[0]
-
-    @pytest.mark.soak
-    def test_a_local_server_that_died_is_replaced(self, monkeypatch):
-        task, option = dense_task(), for_real(autotvm)
-        with Measurer(option) as measurer:
-            assert measure(measurer, task, 0)[1].error_no == 0
-            server, tracker = measurer._servers
-            server.terminate()
-            tracker.terminate()
-            # there is no server to wait for, however slow the machine
-            with monkeypatch.context() as patch:
-                patch.setattr(option["runner"].executor, "_timeout", 3)
-                assert measure(measurer, task, 1)[1].error_no == autotvm.MeasureErrorNo.RUN_TIMEOUT
-            assert measure(measurer, task, 2)[1].error_no == 0

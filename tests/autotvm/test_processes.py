@@ -5,7 +5,7 @@ import time
 import pytest
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
-from autotvm_opevo.autotvm.processes import killed_after, stop
+from autotvm_opevo.autotvm.rpc import killed_after, stop
 
 
 @pytest.mark.soak

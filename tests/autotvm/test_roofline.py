@@ -8,7 +8,7 @@ from small_templates import matmul_task
 from tvm import autotvm
 
 from autotvm_opevo.autotvm import LocalRunner
-from autotvm_opevo.autotvm.roofline import measure_roofline, work
+from autotvm_opevo.autotvm.targets import measure_roofline, work
 from autotvm_opevo.tuning.roofline import Roofline
 
 

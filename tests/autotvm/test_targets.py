@@ -7,8 +7,13 @@ from tvm import autotvm
 from tvm.target.codegen import llvm_get_cpu_archlist
 
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm.roofline import measure_flops
-from autotvm_opevo.autotvm.targets import THIS_MACHINE, as_target, check_device, local_cpu_target
+from autotvm_opevo.autotvm.targets import (
+    THIS_MACHINE,
+    as_target,
+    check_device,
+    local_cpu_target,
+    measure_flops,
+)
 from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.tuning.this_machine import GENERIC_CPUS, candidate_cpus, instructions
 
