@@ -64,28 +64,15 @@ class Connection(NamedTuple):
 
 
 class Extraction(NamedTuple):
-    """What a network consists of.
+    """What a network consists of."""
 
-    Attributes
-    ----------
-    tasks : list of Task
-        In network order.
-    operators : list of Operator
-        Tunable operators. A dense layer on a CPU, for example, has two tasks, and the compiler uses
-        the faster one; the first if neither is tuned.
-    connections : list of Connection
-        Operators between which the network transforms data if their layouts differ.
-    left_out : str
-        The convolutions, dense layers and the like without a template, in words, and what helps;
-        empty if there are none.
-    only_vm : str
-        What the network has that only TVM's VM can run, in words; empty if the graph executor can
-        run it.
-    """
-
-    tasks: list[Task]
+    tasks: list[Task]  # in network order
+    # Tunable ones. A dense layer on a CPU, for example, has two tasks, and the compiler uses the
+    # faster one; the first if neither is tuned.
     operators: list[Operator]
     connections: list[Connection]
+    # In words: the convolutions, dense layers and the like without a template, and what helps; and
+    # what only TVM's VM can run, since the graph executor cannot. Empty if there is nothing.
     left_out: str
     only_vm: str
 
@@ -153,15 +140,9 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
 def find_connections(
     network: relay.Function, operator: Callable[[relay.Function], int | None]
 ) -> list[Connection]:
-    """Find the convolutions that layouts connect.
-
-    Parameters
-    ----------
-    network : relay.Function
-        Fused and typed, before the compiler chooses layouts.
-    operator : callable
-        Takes one of its fused functions, and returns the operator's position; None if it is not
-        tunable.
+    """Find the convolutions that layouts connect in a network that is fused and typed, before the
+    compiler chooses layouts; `operator` returns the position of a fused function, None if it is not
+    tunable.
     """
     sizes: Counter[tuple[int, int, bool]] = Counter()
     sources: dict[relay.Expr, int] = {}  # the convolution whose layout an expression has
@@ -271,12 +252,9 @@ def _only_vm(network: tvm.IRModule) -> str:
 
 
 def _find_tunable(function: relay.Function) -> relay.Call | None:
-    """The call within a fused function, which has at most one, for which AutoTVM can have
-    templates; None without one.
-    """
-    return next(
-        (node for node in nodes(function.body) if _TUNABLE.search(operator_name(node))), None
-    )
+    """The call of a fused function, which has at most one, that AutoTVM can have templates for."""
+    calls = (node for node in nodes(function.body) if _TUNABLE.search(operator_name(node)))
+    return next(calls, None)
 
 
 def _default_first(

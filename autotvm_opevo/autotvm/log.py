@@ -356,16 +356,15 @@ class Log:
                 if self._load(text.rstrip("\n")):
                     kept.append(line)
                     continue
-                parts = [
-                    (part.encode(errors="surrogateescape"), self._load(part))
-                    for part in split_line(text)
-                ]
-                if any(is_good for _, is_good in parts):
-                    kept += [part for part, is_good in parts if is_good]
-                    malformed += [part for part, is_good in parts if not is_good]
-                    was_joined = True
-                else:
-                    malformed.append(line)
+                good: list[bytes] = []
+                bad: list[bytes] = []
+                for part in split_line(text):
+                    (good if self._load(part) else bad).append(
+                        part.encode(errors="surrogateescape")
+                    )
+                kept += good
+                malformed += bad if good else [line]
+                was_joined |= bool(good)
         if not self.records and (self._left_out or not _is_crash_remnant(kept, malformed)):
             unusable = next(
                 (f" that can be used, {why}: choose another name" for why in self._left_out), ""

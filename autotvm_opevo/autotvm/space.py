@@ -109,10 +109,10 @@ class KnobSpace:
         """The index of a ConfigEntity in the space; raises as `configuration`."""
         return self.space.index(self.configuration(config))
 
-    def find(self, config: ConfigEntity) -> int | None:
-        """The index of a ConfigEntity; None if it is not in this space."""
+    def find(self, config: ConfigEntity) -> Configuration | None:
+        """The configuration of a ConfigEntity; None if it is not in this space."""
         with suppress(ValueError):
-            return self.index(config)
+            return self.configuration(config)
         return None
 
     def _entities(self, configuration: Configuration) -> OrderedDict[str, Any]:

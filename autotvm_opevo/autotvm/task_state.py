@@ -70,8 +70,9 @@ class TaskState(task_state.TaskState):
         mine: dict[int, Record] = {}
         taken = 0
         for measured, result in records:
-            number = self._knobs.find(measured.config)
-            if number is None:
+            try:
+                number = self._knobs.index(measured.config)
+            except ValueError:  # of another version of the template
                 continue
             taken += 1
             # the one that apply_history_best would use
@@ -81,8 +82,9 @@ class TaskState(task_state.TaskState):
             self._learn(number, record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
-        if confirmed and self._knobs.find(confirmed[0].config) in mine:
-            self.confirm(fastest(mine.values(), confirmed))
+        with suppress(ValueError):
+            if confirmed and self._knobs.index(confirmed[0].config) in mine:
+                self.confirm(fastest(mine.values(), confirmed))
         return taken
 
     def confirm(self, record: Record) -> None:

@@ -254,9 +254,9 @@ class SearchTuner(Tuner):
         own_key, transfers = key_of(self.task.target, self.task), self.can_transfer
         for measured, result in data_set:
             key = key_of(measured.target, measured.task)
-            number = self._knobs.find(measured.config) if key == own_key else None
-            if number is not None:
-                configurations.append(self._knobs.space[number])
+            configuration = self._knobs.find(measured.config) if key == own_key else None
+            if configuration is not None:
+                configurations.append(configuration)
                 fitnesses.append(fitness(result))
                 flops = (self.task.flop or 0) * fitnesses[-1]
                 if flops > self.best_flops:

@@ -154,12 +154,14 @@ def test_the_slower_a_trial_the_fewer_times_it_is_measured(
 
 
 def test_types_that_numpy_lacks_are_filled_too():
-    assert module._random((8,), "bfloat16", True, module.tvm.cpu()).dtype == "bfloat16"
+    (tensor,) = module._arguments([((8,), "bfloat16", True)], module.tvm.cpu())
+    assert tensor.dtype == "bfloat16"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8", "int64"])
 def test_random_tensors_have_elements_between_1_and_10(dtype):
-    values = module._random((300, 500), dtype, True, module.tvm.cpu()).numpy()
+    (tensor,) = module._arguments([((300, 500), dtype, True)], module.tvm.cpu())
+    values = tensor.numpy()
     assert values.shape == (300, 500)
     assert values.dtype == dtype
     assert values.min() >= 1
