@@ -204,13 +204,10 @@ def _own_runner(given: Any) -> Any:
     """
     if type(given) is not autotvm.LocalRunner or given.module_loader is not None:
         return given
+    options = "timeout", "number", "repeat", "min_repeat_ms", "cooldown_interval"
     own = LocalRunner(
-        given.timeout,
-        given.number,
-        given.repeat,
-        given.min_repeat_ms,
-        given.cooldown_interval,
-        given.enable_cpu_cache_flush,
+        **{option: getattr(given, option) for option in options},
+        enable_cpu_cache_flush=given.enable_cpu_cache_flush,
     )
     own._ref_input = given.ref_input
     return own
