@@ -50,14 +50,10 @@ _ALIASES = {
     **{"neon": "asimd", "fullfp16": "asimdhp", "dotprod": "asimddp", "lse": "atomics"},
 }
 _CPUINFO = Path("/proc/cpuinfo")
-_SYSCTL = (
-    "sysctl",
-    "-i",
-    "machdep.cpu.features",
-    "machdep.cpu.leaf7_features",
-    "machdep.cpu.extfeatures",
-    "hw.optional",
-)
+_REPORTS = (f"machdep.cpu.{kind}features" for kind in ("", "leaf7_", "ext"))
+_SYSCTL = ("sysctl", "-i", *_REPORTS, "hw.optional")
+# Architectures; a machine may run the code of all that match the same group.
+_FAMILIES = re.compile(r"(x86_64$|amd64$|i[3-6]86$)|(arm|aarch64)|(riscv)")
 
 logger = logging.getLogger(__name__)
 
@@ -98,12 +94,8 @@ class ThisMachine:
         version = getattr(codegen, "llvm_version_major", int)()
         model = _cpuinfo().get("model name", platform.processor())
         about = f"{platform.machine()} {model} {sorted(reported_features())}"
-        machine = [
-            self._tvm.__version__,
-            version,
-            system_cpu,
-            hashlib.sha256(about.encode()).hexdigest()[:16],
-        ]
+        digest = hashlib.sha256(about.encode()).hexdigest()[:16]
+        machine = [self._tvm.__version__, version, system_cpu, digest]
         if known := _remembered(machine):
             return known
         flops: dict[str, float] = {}
@@ -145,7 +137,14 @@ class ThisMachine:
         """Raise `ValueError` for a CPU's target whose code this machine cannot run, by its triple
         or its processor's features.
         """
-        _check_triple(str(target.attrs.get("mtriple", "")))
+        machine, triple = platform.machine(), str(target.attrs.get("mtriple", ""))
+        names = machine, triple.partition("-")[0]
+        here, there = (_FAMILIES.match(name.lower()) for name in names)
+        if here and there and here.lastindex != there.lastindex:
+            raise ValueError(
+                f"this machine, {machine}, cannot run code for {triple}: measure on another one, "
+                "with an RPCRunner and a tracker (--rpc-tracker and --rpc-key on the command line)"
+            )
         if missing(self._features(target)):
             raise self.cannot_run(target)
 
@@ -159,11 +158,8 @@ class ThisMachine:
         if not lacking:  # of what the processor reports, something does not work
             cpu = works.partition("-mcpu=")[2]
             lacking = instructions(features - self.cpu_features(cpu) if cpu else features)
-        why = (
-            f"it lacks {', '.join(lacking)}"
-            if lacking
-            else "a first kernel failed, which reads 256 MB"
-        )
+        lacks = f"it lacks {', '.join(lacking)}"
+        why = lacks if lacking else "a first kernel failed, which reads 256 MB"
         return ValueError(
             f"target must be one whose code this machine can run: {why}; {works} works"
         )
@@ -181,28 +177,16 @@ def candidate_cpus(system_cpu: str, features_of: Callable[[str], Iterable[str]])
     """CPUs whose code this processor says it can run, the best first; the last one is empty, for
     the architecture's baseline.
 
-    Parameters
-    ----------
-    system_cpu : str
-        LLVM's name for this processor, by family and model; ``"generic"`` or empty if it knows
-        none.
-    features_of : callable
-        LLVM's features of a CPU that it knows. A hypervisor, the firmware or an emulator may hide
-        some of them, and a virtual machine's model may be older than its features.
-
-    Examples
-    --------
-    >>> candidate_cpus("", lambda cpu: [])[-1]
-    ''
+    `system_cpu` is LLVM's name for this processor, by family and model; ``"generic"`` or empty if
+    it knows none. A virtual machine may hide features of it, or have more than its model.
     """
     reported = reported_features()
     if not reported:
         return [""]
     generic = {name: needs for name, needs in GENERIC_CPUS.items() if not missing(needs)}
     implied = set(features_of(system_cpu)) if system_cpu not in ("", "generic") else set()
-    is_best = (
-        implied and not missing(implied) and all(needs <= implied for needs in generic.values())
-    )
+    has_all = all(needs <= implied for needs in generic.values())
+    is_best = implied and not missing(implied) and has_all
     return [*dict.fromkeys([*([system_cpu] if is_best else []), *generic]), ""]
 
 
@@ -240,12 +224,7 @@ def reported_features() -> frozenset[str]:
     elif sys.platform == "darwin":
         text = subprocess.run(_SYSCTL, capture_output=True, text=True, timeout=10).stdout
         words = re.findall(r"hw\.optional\.(?:arm\.FEAT_)?(\S+): 1", text)
-        words += [
-            word
-            for line in text.splitlines()
-            if line.startswith("machdep.cpu")
-            for word in line.split()
-        ]
+        words += " ".join(re.findall("^machdep.cpu.*", text, re.MULTILINE)).split()
     else:
         words = []
     return frozenset(map(_plain, words))
@@ -273,49 +252,17 @@ def check_llvm_cpu(tvm: Any, target: Any) -> None:
 
 
 def check_cpu(cpu: str, known: Sequence[str], llvm: int) -> None:
-    """Raise if LLVM does not know a CPU: it would compile for a generic one and warn at every
-    build.
+    """Raise `ValueError` if a version of LLVM does not know a CPU: it would compile for a generic
+    one and warn at every build.
 
-    Parameters
-    ----------
-    cpu : str
-        The value of a target's ``-mcpu``; empty if it has none.
-    known : sequence of str
-        All CPUs of the target's architecture that this LLVM knows; empty if they cannot be listed.
-    llvm : int
-        The major version of LLVM.
-
-    Raises
-    ------
-    ValueError
-        If `cpu` is not in `known`; the message suggests similar names.
-
-    Examples
-    --------
-    >>> check_cpu("znver9", ["generic", "znver1", "znver2"], 10)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: target's -mcpu must be a CPU that LLVM 10 knows, 'znver9' given: such as znver2 ...
+    `known` are all of the target's architecture; empty if they cannot be listed.
     """
     if cpu and known and cpu not in known:
-        alike = get_close_matches(cpu, known, n=3) or [
-            name for name in ("core-avx2", "generic") if name in known
-        ]
+        common = [name for name in ("core-avx2", "generic") if name in known]
+        alike = get_close_matches(cpu, known, n=3) or common
         such_as = f"such as {' or '.join(alike)}, or none" if alike else "another, or none"
         raise ValueError(
             f"target's -mcpu must be a CPU that LLVM {llvm} knows, {cpu!r} given: {such_as}"
-        )
-
-
-def _check_triple(triple: str) -> None:
-    """Raise `ValueError` for a target triple whose code this machine cannot run; an empty one means
-    this machine's.
-    """
-    machine = platform.machine()
-    families = {_family(triple.partition("-")[0]), _family(machine)}
-    if triple and len(families) == 2 and "" not in families:
-        raise ValueError(
-            f"this machine, {machine}, cannot run code for {triple}: measure on another one, "
-            "with an RPCRunner and a tracker (--rpc-tracker and --rpc-key on the command line)"
         )
 
 
@@ -323,42 +270,20 @@ def _target(cpu: str) -> str:
     return f"llvm -mcpu={cpu}" if cpu else "llvm"
 
 
-def _family(architecture: str) -> str:
-    """Architectures whose code may run on the same machine; empty for others than these."""
-    name = architecture.lower()
-    if name in ("x86_64", "amd64", "i386", "i486", "i586", "i686"):
-        return "x86"
-    return next(
-        (family for family in ("arm", "aarch64", "riscv") if name.startswith(family)), ""
-    ).replace("aarch64", "arm")
-
-
 def _file() -> Path:
     """Where targets are remembered."""
-    return (
-        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        / "autotvm_opevo"
-        / "targets.jsonl"
-    )
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "autotvm_opevo" / "targets.jsonl"
 
 
 def _remembered(machine: list[Any]) -> str:
     """What was found on this machine; empty if nothing was."""
+    found = ""
     with suppress(OSError, RuntimeError):
-        entries = [
-            value
-            for _, value in jsonl.read(_file().read_bytes().splitlines())
-            if isinstance(value, dict)
-        ]
-        return next(
-            (
-                str(entry["target"])
-                for entry in reversed(entries)
-                if entry.get("machine") == machine and "target" in entry
-            ),
-            "",
-        )
-    return ""
+        for _, entry in jsonl.read(_file().read_bytes().splitlines()):
+            if isinstance(entry, dict) and entry.get("machine") == machine:
+                found = str(entry.get("target", found))
+    return found
 
 
 def _remember(machine: list[Any], target: str, flops: dict[str, float]) -> None:
