@@ -24,16 +24,6 @@ RECORD_FILE = "database_tuning_record.json"
 # Seconds, in a database, of a schedule that was chosen without a trial: TVM takes it only where
 # there is no other. Those of a failed trial are more, and TVM never takes it.
 UNMEASURED = 1e8
-# How compressed files and archives begin, what they are called, and what unpacks them.
-_PACKED = {
-    b"\x1f\x8b": ("compressed with gzip", "gunzip"),
-    b"BZh": ("compressed with bzip2", "bunzip2"),
-    b"\xfd7zXZ\x00": ("compressed with xz", "unxz"),
-    b"\x28\xb5\x2f\xfd": ("compressed with zstd", "unzstd"),
-    b"PK\x03\x04": ("a zip archive", "unzip"),
-}
-_TAR, _UTF_16, _HTML = b"ustar", (b"\xff\xfe", b"\xfe\xff"), (b"<!doctype html", b"<html")
-_GIT_LFS = b"version https://git-lfs.github.com/"
 # Target and task, in Base64, of a record that is pickled.
 _PICKLE = re.compile(rb"[^\t]+\tgA[\w+/=]+\t")
 # How much of a file is looked at: bytes, and lines with JSON; and the largest that is read as one
@@ -70,7 +60,7 @@ def is_best(log: Path) -> bool:
 
 
 def check_logs(logs: Sequence[str | PathLike[str]]) -> list[str]:
-    """Names for logs as short as can be; the files must exist, and differ.
+    """Names for logs as short as can be.
 
     Raises
     ------
@@ -78,15 +68,6 @@ def check_logs(logs: Sequence[str | PathLike[str]]) -> list[str]:
         If there is none, or one is given twice.
     FileNotFoundError
         If one does not exist.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     files = [Path(folder) / name for name in ("a.json", "b.json")]
-    ...     _ = [file.write_text("") for file in files]
-    ...     check_logs(files)
-    ['a.json', 'b.json']
     """
     paths = [Path(log) for log in logs]
     if not paths:
@@ -145,19 +126,19 @@ class Format(NamedTuple):
 _DATABASE = Format(
     "a MetaSchedule database, whose schedules AutoTVM cannot use", "give its folder to report"
 )
-_ANSOR = Format(
-    "a log of Ansor (auto_scheduler), whose schedules AutoTVM cannot use",
-    "compile with it under auto_scheduler.ApplyHistoryBest",
-)
-_OLD = Format("a log in AutoTVM's format 0.1, which no TVM since 0.7 reads")
-_PICKLED = Format(
-    "a log in AutoTVM's pickle format", "write its records as JSON with autotvm.record.encode"
-)
-_RUN_LOG = Format("the run log of tune_network", "name the log beside it, without .journal")
-_NOTEBOOK = Format("a Jupyter notebook")
-_DOCUMENT = Format(
-    "a JSON document over several lines", "write each record that it has on a line of its own"
-)
+# How files begin that are no text.
+_MAGIC = {
+    b"\x1f\x8b": Format("compressed with gzip", "unpack it with gunzip"),
+    b"BZh": Format("compressed with bzip2", "unpack it with bunzip2"),
+    b"\xfd7zXZ\x00": Format("compressed with xz", "unpack it with unxz"),
+    b"\x28\xb5\x2f\xfd": Format("compressed with zstd", "unpack it with unzstd"),
+    b"PK\x03\x04": Format("a zip archive", "unpack it with unzip"),
+    b"\xff\xfe": Format("text in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8"),
+    b"\xfe\xff": Format("text in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8"),
+    b"version https://git-lfs.github.com/": Format(
+        "a pointer of Git LFS", "fetch the file with git lfs pull"
+    ),
+}
 
 
 def about(path: Path, otherwise: str) -> str:
@@ -186,20 +167,27 @@ def identify(path: Path) -> Format | None:
         head = file.read(_HEAD)
     if not head:
         return Format("empty")
-    for magic, (name, tool) in _PACKED.items():
+    for magic, kind in _MAGIC.items():
         if head.startswith(magic):
-            return Format(name, f"unpack it with {tool}")
-    if head[257:].startswith(_TAR):
+            return kind
+    if head[257:].startswith(b"ustar"):
         return Format("a tar archive", "unpack it with tar -xf")
-    if head.startswith(_UTF_16):
-        return Format("text in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8")
-    if head.startswith(_GIT_LFS):
-        return Format("a pointer of Git LFS", "fetch the file with git lfs pull")
     if b"\0" in head.strip(b"\0"):
         return Format("a binary file")
-    if head.lstrip().lower().startswith(_HTML):
+    if head.lstrip().lower().startswith((b"<!doctype html", b"<html")):
         return Format("an HTML page")
-    return next(filter(None, map(_of_value, _values(path))), None) or _of_text(head, path)
+    if known := next(filter(None, map(_of_value, _values(path))), None):
+        return known
+    first, *others = head.splitlines()
+    if _PICKLE.match(first):
+        write = "write its records as JSON with autotvm.record.encode"
+        return Format("a log in AutoTVM's pickle format", write)
+    if others and head.lstrip().startswith((b"{", b"[")) and path.stat().st_size <= _MAX_DOCUMENT:
+        value = jsonl.load(path.read_bytes())
+        split = "write each record that it has on a line of its own"
+        document = Format("a JSON document over several lines", split)
+        return None if value is jsonl.MALFORMED else _of_value(value) or document
+    return None
 
 
 def kind_of_file(path: Path) -> str:
@@ -213,17 +201,14 @@ def kind_of_file(path: Path) -> str:
     'database_workload.json'
     """
     value = next(_values(path), None)
-    if isinstance(value, dict):
-        return (
-            "AutoTVM" if {"input", "result"} <= value.keys() or {"i", "r"} <= value.keys() else ""
-        )
+    keys = value.keys() if isinstance(value, dict) else set()
+    if {"input", "result"} <= keys or {"i", "r"} <= keys:
+        return "AutoTVM"
     return _file_of_database(value)
 
 
 def _file_of_database(value: Any) -> str:
-    """Which of the two files of a MetaSchedule database has lines like this value; empty for
-    others.
-    """
+    """Which of the two files of a MetaSchedule database has such lines; empty for others."""
     if not isinstance(value, list) or len(value) != 2:
         return ""
     first, second = value
@@ -244,19 +229,16 @@ def describe_file(path: Path) -> str:
     """
     kind = kind_of_file(path)
     if kind == "AutoTVM":
-        return (
-            f"{path} is a log of AutoTVM, not a database of MetaSchedule: it needs TVM 0.8 to 0.19"
-        )
+        other = "not a database of MetaSchedule: it needs TVM 0.8 to 0.19"
+        return f"{path} is a log of AutoTVM, {other}"
+    one_of_two = f"{path} is one of the two files of a database of MetaSchedule"
     if path.name in (RECORD_FILE, WORKLOAD_FILE):
-        return (
-            f"{path} is one of the two files of a database of MetaSchedule: name their folder, "
-            f"{path.parent}"
-        )
+        return f"{one_of_two}: name their folder, {path.parent}"
     if kind:
         other = RECORD_FILE if kind == WORKLOAD_FILE else WORKLOAD_FILE
         return (
-            f"{path} is one of the two files of a database of MetaSchedule: call it {kind}, put it "
-            f"into a folder with the {other} that belongs to it, and name the folder"
+            f"{one_of_two}: call it {kind}, put it into a folder with the {other} that belongs to "
+            "it, and name the folder"
         )
     return f"{path} is a file, not a database of MetaSchedule: name the folder of one"
 
@@ -272,20 +254,13 @@ def _of_value(value: Any) -> Format | None:
     """The format of a line or document, by its JSON."""
     if isinstance(value, dict):
         if {"cells", "nbformat"} <= value.keys():
-            return _NOTEBOOK
+            return Format("a Jupyter notebook")
         if {"i", "r", "v"} <= value.keys():
-            return _ANSOR if isinstance(value["v"], str) else _OLD
+            if not isinstance(value["v"], str):
+                return Format("a log in AutoTVM's format 0.1, which no TVM since 0.7 reads")
+            ansor = "a log of Ansor (auto_scheduler), whose schedules AutoTVM cannot use"
+            return Format(ansor, "compile with it under auto_scheduler.ApplyHistoryBest")
         if {"type", "time"} <= value.keys():
-            return _RUN_LOG
+            beside = "name the log beside it, without .journal"
+            return Format("the run log of tune_network", beside)
     return _DATABASE if _file_of_database(value) else None
-
-
-def _of_text(head: bytes, path: Path) -> Format | None:
-    """The format of a text whose lines have no known JSON."""
-    first, *others = head.splitlines()
-    if _PICKLE.match(first):
-        return _PICKLED
-    if others and head.lstrip().startswith((b"{", b"[")) and path.stat().st_size <= _MAX_DOCUMENT:
-        value = jsonl.load(path.read_bytes())
-        return None if value is jsonl.MALFORMED else _of_value(value) or _DOCUMENT
-    return None
