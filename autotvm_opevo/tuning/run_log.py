@@ -86,7 +86,14 @@ class KnobsMapped(Event):
         """Of larger subgraphs, the whole graph instead of all vertices; without what cannot be
         written.
         """
-        return cls({task: _as_json(by_name) for task, by_name in knobs.items()})
+        written: dict[str, dict[str, list[Any]]] = {task: {} for task in knobs}
+        for task, by_name in knobs.items():
+            for name, topology in by_name.items():
+                graph = topology if topology.size <= _MAX_VERTICES else topology.whole
+                if hasattr(graph, "size"):  # not infinite
+                    with suppress(TypeError):  # a large one of a user's own
+                        written[task][name] = graph.to_json()
+        return cls(written)
 
 
 class MachineMeasured(Event):
@@ -195,7 +202,6 @@ class RunLog:
 
     Attributes
     ----------
-    path : Path
     runs : Runs
         The runs before this one.
 
@@ -204,8 +210,7 @@ class RunLog:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "log.json.journal"
-    ...     event = TrialEnded(task="dense", failure="run timeout", message="longer than 20 s")
-    ...     RunLog(path).write(event)
+    ...     RunLog(path).write(TrialEnded(task="dense", failure="run timeout"))
     ...     [(event.task, event.failure) for event in read(path)]
     [('dense', 'run timeout')]
     """
@@ -213,9 +218,9 @@ class RunLog:
     def __init__(self, path: str | PathLike[str], overwrite: bool = False) -> None:
         self.path = Path(path)
         self._warned = False
-        with suppress(OSError):
-            if overwrite:
-                self.path.unlink(missing_ok=True)
+        if overwrite:
+            with suppress(OSError):
+                self.path.unlink()
         self.runs = Runs()
         with suppress(OSError):
             self.runs.replay(read(self.path))
@@ -227,19 +232,14 @@ class RunLog:
             jsonl.append(self.path, msgspec.to_builtins(stamped, enc_hook=_builtin))
         except OSError as error:
             if not self._warned:
-                logger.warning(
-                    "cannot write %s: a report and a later run will miss what it has: %s",
-                    self.path,
-                    error.strerror,
-                )
+                missed = "a report and a later run will miss what it has"
+                logger.warning("cannot write %s: %s: %s", self.path, missed, error.strerror)
             self._warned = True
 
 
 def read(path: Path) -> Iterator[Event]:
-    """Iterate over the valid events of a run log, skipping all other lines; empty if there is no
-    run log.
-
-    Lines of version 0.1.0, which have no type, are skipped with a warning.
+    """Iterate over the valid events of a run log, if there is one. Lines of version 0.1.0, which
+    have no type, are skipped with a warning.
     """
     if not path.is_file():
         return
@@ -390,16 +390,6 @@ def _builtin(value: Any) -> Any:
     text.
     """
     return value.item() if hasattr(value, "item") else repr(value)
-
-
-def _as_json(knobs: Mapping[str, Topology]) -> dict[str, list[Any]]:
-    written = {}
-    for name, topology in knobs.items():
-        graph = topology if topology.size <= _MAX_VERTICES else topology.whole
-        if hasattr(graph, "size"):  # not infinite
-            with suppress(TypeError):  # a large one of a user's own
-                written[name] = graph.to_json()
-    return written
 
 
 def _known(values: Mapping[str, float]) -> dict[str, float]:
