@@ -53,7 +53,7 @@ def _networks_are_known():
 @pytest.fixture(autouse=True)
 def _nothing_says_that_it_takes_long(monkeypatch):
     """How busy the machine is must not decide what is on standard error."""
-    monkeypatch.setattr(timeouts, "_SILENT", 600.0)
+    monkeypatch.setattr(timeouts, "SILENT", 600.0)
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ T = TypeVar("T")
 _COMPILE_TIMEOUT, _COMPILE_GRACE = 3600.0, 60.0
 # Seconds of silence after which something that takes long says what it is, and those after which it
 # does not belong to what came before.
-_SILENT, _PAUSE = 4.0, 1.0
+SILENT, _PAUSE = 4.0, 1.0
 # The end of a line that the next one writes over.
 _REWRITE = "\r"
 
@@ -106,7 +106,7 @@ class _Silence:
     @property
     def left(self) -> float:
         """Seconds until something has to be said."""
-        return max(0.0, self._since + _SILENT - time.monotonic())
+        return max(0.0, self._since + SILENT - time.monotonic())
 
 
 _silence = _Silence()

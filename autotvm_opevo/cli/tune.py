@@ -12,6 +12,7 @@ from typing import Any
 from autotvm_opevo.cli import workload
 from autotvm_opevo.cli.argument_types import TIMEOUT, duration, positive
 from autotvm_opevo.cli.main import command
+from autotvm_opevo.tuning.result import UNLIMITED
 
 _DESCRIPTION = """Tune a network, an operator or a model file, with the TVM that is installed.
 
@@ -28,9 +29,6 @@ _EXAMPLES = """examples:
 With MetaSchedule (TVM 0.27), operators are Relax's and --log is a folder:
   %(prog)s --operator matmul --tensor 64x512 --tensor 512x256 --trials 64 --log dense
 """
-# More trials than any time limit allows.
-_UNLIMITED = 100_000
-
 _STATUS = """exit status: 0 success; 1 tuning failed, or the networks before and after have
 different outputs or could not be compared; 2 invalid arguments; 130 interrupted."""
 
@@ -225,7 +223,7 @@ def _trials(options: argparse.Namespace) -> int:
     """What is given; else a time limit is the only one, unless trials are divided beforehand."""
     if options.trials is not None:
         return int(options.trials)
-    return _UNLIMITED if options.time_limit and options.task_scheduler == "gradient" else 1000
+    return UNLIMITED if options.time_limit and options.task_scheduler == "gradient" else 1000
 
 
 def _target(options: argparse.Namespace, local_target: Callable[[], Any]) -> Any:

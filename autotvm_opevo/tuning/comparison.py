@@ -113,11 +113,8 @@ class Comparison:
         """The log that is faster than all others, or ``"untuned"`` if it is than the only one; None
         if that is not known.
         """
-        return (
-            self._names[self.race.fastest]
-            if self.race.latencies and len(self.race.racing) == 1
-            else None
-        )
+        is_known = self.race.latencies and len(self.race.racing) == 1
+        return self._names[self.race.fastest] if is_known else None
 
     @property
     def untuned_is_better(self) -> bool:
@@ -139,9 +136,7 @@ class Comparison:
         load_kernel: Callable[[Any], Callable[[], Timed]],
         seconds: float,
     ) -> None:
-        """Time the networks for at most so many seconds, and in a part of these the operators; see
-        `time_networks` and `time_operators`.
-        """
+        """Time the networks for at most so many seconds, and in a part of these the operators."""
         print(f"timing them interleaved, for at most {seconds:g} seconds", file=sys.stderr)
         self.time_networks(networks, _NETWORKS_SHARE * seconds)
         self.time_operators(load_kernel, (1 - _NETWORKS_SHARE) * seconds)
@@ -155,13 +150,14 @@ class Comparison:
         def run_once() -> list[tuple[float, bool]]:
             found = []
             for network in networks:
-                instance, start = network(), time.monotonic()
-                found.append(instance.outputs())
-                latency = time.monotonic() - start
-                if latency <= _EVALUATION_SECONDS:  # it may have compiled kernels in it
+                instance = network()
+                for _ in range(2):  # the first may compile kernels
                     start = time.monotonic()
-                    instance.outputs()
+                    outputs = instance.outputs()
                     latency = time.monotonic() - start
+                    if latency > _EVALUATION_SECONDS:
+                        break
+                found.append(outputs)
                 runs.append(latency)
                 del instance  # before the next one is loaded
             expected, *actual = found
@@ -199,9 +195,7 @@ class Comparison:
         """
         if not self.outputs_match:
             return
-        timed = [operator for operator in self.operators if 0 < operator.spread < inf][
-            :_SHOWN_OPERATORS
-        ]
+        timed = [o for o in self.operators if 0 < o.spread < inf][:_SHOWN_OPERATORS]
         for operator in timed:
             try:
                 alternatives = [
@@ -242,49 +236,37 @@ class Comparison:
         """Whether outputs match, and in which sense."""
         if not self.outputs_match:
             return "outputs DIFFER"
-        return (
-            "outputs match as quantized values do" if is_quantized(self.dtypes) else "outputs match"
-        )
+        return "outputs match" + " as quantized values do" * is_quantized(self.dtypes)
 
     def _network(self) -> list[str]:
         """Latencies, how they were timed, and whether the outputs match."""
-        lines = self.table()
-        lines.append(
-            f"{pluralize(len(self.race.latencies), 'round')}, interleaved; ended by: "
-            f"{self.stop_reason}"
-        )
+        rounds = pluralize(len(self.race.latencies), "round")
+        lines = [*self.table(), f"{rounds}, interleaved; ended by: {self.stop_reason}"]
         if self.relative_errors:
-            errors = ", ".join(
-                f"{error:.1e} ({log})" for log, error in zip(self.logs, self.relative_errors)
-            )
-            lines.append(f"{self.describe_outputs()}, relative error {errors}")
+            errors = [f"{error:.1e} ({log})" for log, error in zip(self.logs, self.relative_errors)]
+            lines.append(f"{self.describe_outputs()}, relative error {', '.join(errors)}")
         return lines
 
     def _verdict(self) -> list[str]:
         """The fastest log against each of the others."""
         if not self.race.latencies:
             return []
-        fastest = self.race.fastest
-        others = sorted(
-            (i for i in self.race.contestants if i != fastest),
-            key=lambda i: self.race.latency(i).value,
-        )
-        return [
-            _sentence(self._names[fastest], self._names[i], self.race.speedup(fastest, i))
-            for i in others
-        ]
+        race, sentences = self.race, []
+        fast, others = self._names[race.fastest], {*race.contestants} - {race.fastest}
+        for i in sorted(others, key=lambda i: race.latency(i).value):
+            slow, speedup = self._names[i], race.speedup(race.fastest, i)
+            won, tie = f"is {_faster(speedup, slow)}", f"and {slow} {_tie(speedup)}"
+            sentences.append(f"{fast} {won if speedup.is_told_apart else tie}")
+        return sentences
 
     def _while_tuning(self) -> list[str]:
         """The operators that differ most, as the logs have them."""
         rows = [["operator", "runs", *self.logs]]
         for operator in self.differing:
-            cells = [
-                milliseconds(latency) if latency < inf else "untuned"
-                for latency in operator.latencies
-            ]
+            cells = [milliseconds(s) if s < inf else "untuned" for s in operator.latencies]
             rows.append([operator.name, str(operator.count), *cells])
         title = "where the logs differ most, ms of a run as measured while tuning, not interleaved"
-        return [title, *_table(rows, "<" + ">" * (1 + len(self.logs)))] if self.differing else []
+        return [title, *_table(rows, "<" + ">" * (1 + len(self.logs)))] if len(rows) > 1 else []
 
     def _interleaved(self) -> list[str]:
         """The operators that were timed interleaved."""
@@ -292,15 +274,12 @@ class Comparison:
         for operator in self.operators:
             race = operator.race
             if race.latencies:
-                fastest, second, *_ = sorted(range(race.size), key=lambda i: race.latency(i).value)
-                cells = [milliseconds(race.latency(i).value) for i in range(race.size)]
-                rows.append(
-                    [
-                        operator.name,
-                        *cells,
-                        _brief(self.logs[fastest], race.speedup(fastest, second)),
-                    ]
-                )
+                seconds = [race.latency(i).value for i in range(race.size)]
+                fastest, second, *_ = sorted(range(race.size), key=seconds.__getitem__)
+                speedup = race.speedup(fastest, second)
+                won = f"{self.logs[fastest]} {_faster(speedup)}"
+                result = won if speedup.is_told_apart else _tie(speedup)
+                rows.append([operator.name, *map(milliseconds, seconds), result])
         title = "interleaved, each alone"
         return [title, *_table(rows, "<" + ">" * len(self.logs) + "<")] if len(rows) > 1 else []
 
@@ -314,47 +293,34 @@ def _table(rows: Sequence[Sequence[str]], alignments: str) -> list[str]:
     return ["  ".join(row).rstrip() for row in cells]
 
 
-def _sentence(fast: str, slow: str, speedup: Estimate) -> str:
-    return (
-        f"{fast} is {_faster(speedup, slow)}"
-        if speedup.is_told_apart
-        else f"{fast} and {slow} {_tie(speedup)}"
-    )
-
-
-def _brief(fast: str, speedup: Estimate) -> str:
-    return f"{fast} {_faster(speedup)}" if speedup.is_told_apart else _tie(speedup)
-
-
 def _tie(speedup: Estimate) -> str:
-    why = (
-        "too few rounds, or too much noise"
-        if speedup.difference > 1
-        else f"within {speedup.difference:.1%}"
-    )
+    most = speedup.difference
+    why = f"within {most:.1%}" if most <= 1 else "too few rounds, or too much noise"
     return f"cannot be told apart ({why})"
 
 
 def _faster(speedup: Estimate, other: str = "") -> str:
     """How many times as fast, with as many digits as show that there is a difference."""
     digits = 3 if any(abs(ratio - 1.0) < 0.01 for ratio in speedup) else 2
-    value = f"{speedup.value:.{digits}f}"
-    what = f"{value} times as fast as {other}" if other else f"{value} times as fast"
-    return f"{what} {_interval(speedup, lambda ratio: f'{ratio:.{digits}f}')}"
+    than = f" as {other}" if other else ""
+    interval = _interval(speedup, lambda ratio: f"{ratio:.{digits}f}")
+    return f"{speedup.value:.{digits}f} times as fast{than} {interval}"
 
 
 def _interval(estimate: Estimate, text: Callable[[float], str]) -> str:
-    return (
-        "(unknown)" if estimate.high == inf else f"({text(estimate.low)} to {text(estimate.high)})"
-    )
+    _, low, high = estimate
+    return "(unknown)" if high == inf else f"({text(low)} to {text(high)})"
+
+
+def reason_of(error: BaseException) -> str:
+    """Why something ended that an error ended."""
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
 
 
 def compare_with_untuned(
     untuned: Callable[[], Instance], tuned: Callable[[], Instance], dtypes: set[str]
 ) -> Comparison:
-    """Compare a network before and after tuning, in some seconds; `dtypes` are of what it
-    computes.
-    """
+    """Compare a network before and after tuning, in some seconds; see `Comparison.dtypes`."""
     comparison = Comparison(["tuned"], dtypes=dtypes)
     comparison.time_networks([untuned, tuned], _EVALUATION_SECONDS)
     return comparison
@@ -366,7 +332,6 @@ def shown_when_aborted(comparison: Comparison) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        why = "interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
-        comparison.stop_reason = comparison.stop_reason or why
+        comparison.stop_reason = comparison.stop_reason or reason_of(error)
         print(comparison, file=sys.stderr)
         raise

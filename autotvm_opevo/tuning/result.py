@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from tqdm import tqdm
 
+from autotvm_opevo._utils import timeouts
 from autotvm_opevo._utils.text import milliseconds, pluralize
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 # Why a run ended, if all of its tasks did: each has no configuration left, or stopped early.
 EXHAUSTED = "exhausted"
-# Seconds after which a line is written within a round, too.
-_SILENT = 4.0
+# More trials than any time limit allows: as many as there is time for.
+UNLIMITED = 100_000
 
 
 @dataclass(frozen=True)
@@ -60,39 +61,30 @@ class Row:
         """Whether any trial has succeeded."""
         return self.latency < inf
 
-    def format(self, width: int) -> str:
-        """Format as a line of a table whose first column has `width` characters."""
+
+def _lines(rows: Sequence[Row]) -> list[str]:
+    """A table, its head first, that fits on a terminal of 80 columns."""
+    cells = [("task", "trials", "ms", "GFLOPS", "share", "bound", "failed")]
+    for row in rows:
         best = ("-", "-", "-", "-")
-        if self.works:
-            limit = f"{min(1.0, self.limit / self.latency):.0%}" if self.limit else "-"
-            best = (milliseconds(self.latency), f"{self.gflops:.1f}", f"{self.share:.0%}", limit)
-        return _format_line(width, self.name, str(self.trials), *best, self.failures)
-
-
-def _format_line(
-    width: int, task: str, trials: str, ms: str, gflops: str, share: str, limit: str, failed: str
-) -> str:
-    numbers = f"{trials:>6} {ms:>7} {gflops:>6} {share:>5} {limit:>5} {failed}"
-    return f"{task[:width]:<{width}} {numbers}".rstrip()
-
-
-def _header(width: int) -> str:
-    return _format_line(width, "task", "trials", "ms", "GFLOPS", "share", "bound", "failed")
-
-
-def _width(rows: Sequence[Row]) -> int:
-    """Width of the first column: no wider than the names, so that the table fits on a terminal of
-    80 columns.
-    """
-    return min(42, max((len(row.name) for row in rows), default=4))
+        if row.works:
+            bound = f"{min(1.0, row.limit / row.latency):.0%}" if row.limit else "-"
+            best = (milliseconds(row.latency), f"{row.gflops:.1f}", f"{row.share:.0%}", bound)
+        cells.append((row.name, str(row.trials), *best, row.failures))
+    width = min(42, max((len(row.name) for row in rows), default=4))
+    return [
+        f"{task[:width]:<{width}} {trials:>6} {ms:>7} {gflops:>6} {share:>5} {bound:>5} "
+        f"{failed}".rstrip()
+        for task, trials, ms, gflops, share, bound, failed in cells
+    ]
 
 
 def table(rows: Sequence[Row]) -> str:
     """Format all tasks, with the errors of those where every trial failed."""
-    width = _width(rows)
-    lines = [_header(width)]
-    for row in rows:
-        lines.append(row.format(width))
+    head, *others = _lines(rows)
+    lines = [head]
+    for row, line in zip(rows, others):
+        lines.append(line)
         if row.dominant_error:
             lines.append(f"    all of them failed, mostly: {row.dominant_error}")
     return "\n".join(lines)
@@ -150,18 +142,27 @@ class ProgressDisplay:
         every few seconds of a longer one.
         """
         trials = sum(row.trials for row in rows)
+        left, network = self._left(trials), f"network {milliseconds(latency)} ms"
+        begun = sum(row.trials > 0 for row in rows)
+        if begun < len(rows):  # the latency is of these alone
+            network += f" ({begun} of {len(rows)} tasks)"
         if self._live:
-            self._redraw(rows, current, latency, trials)
-        elif end_of_round or time.monotonic() - self._said >= _SILENT:
-            self._said = time.monotonic()
-            left = self._seconds_left(trials)
-            network = (
-                f"{trials}/{pluralize(self._trials, 'trial')}, {_format_network(rows, latency)}"
+            self._redraw(rows, current, trials, f"{left}, {network}" if left else network)
+        elif end_of_round or time.monotonic() - self._said >= timeouts.SILENT:
+            self._said, row = time.monotonic(), rows[current]
+            best = (
+                f"{milliseconds(row.latency)} ms, {row.gflops:.1f} GFLOPS, "
+                f"{row.share:.0%} of the network"
             )
-            self.write(
-                f"{network}: {_format_task(rows[current])}"
-                + (f", {_format_seconds(left)} left" if left else "")
-            )
+            task = [
+                f"{row.name} {pluralize(row.trials, 'trial')}",
+                best if row.works else "none succeeded",
+                f"failed: {row.failures}" if row.failures else "",
+                left,
+            ]
+            of_all = f"{trials}/{pluralize(self._trials, 'trial')}"
+            made = of_all if self._trials < UNLIMITED else pluralize(trials, "trial")
+            self.write(f"{made}, {network}: {', '.join(filter(None, task))}")
         for row in rows:
             if row.dominant_error and (row.name, row.dominant_error) not in self._reported_errors:
                 self._reported_errors.add((row.name, row.dominant_error))
@@ -174,60 +175,34 @@ class ProgressDisplay:
         """Write a line above the table."""
         tqdm.write(line, file=self._file)
 
-    def _redraw(self, rows: Sequence[Row], current: int, latency: float, trials: int) -> None:
+    def _redraw(self, rows: Sequence[Row], current: int, trials: int, text: str) -> None:
+        head, *lines = _lines(rows)
         if not self._bars:
             options: dict[str, Any] = {"file": self._file, "dynamic_ncols": True, "leave": False}
+            of_all = " trials" if self._trials >= UNLIMITED else "/{total_fmt} trials |{bar}|"
             # tqdm's own estimate of the time left ignores a time limit
-            bar_format = "{n_fmt}/{total_fmt} trials |{bar}| {elapsed}{postfix}"
-            header = tqdm(
-                total=self._trials, initial=self._done, position=0, bar_format=bar_format, **options
-            )
-            lines = [
-                tqdm(total=0, position=i, bar_format="{desc}", **options)
-                for i in range(1, len(rows) + 2)
+            bar_format = f"{{n_fmt}}{of_all} {{elapsed}}{{postfix}}"
+            bar = tqdm(total=self._trials, initial=self._done, bar_format=bar_format, **options)
+            self._bars = [
+                bar,
+                *(tqdm(total=0, bar_format="{desc}", **options) for _ in [head, *rows]),
             ]
-            self._bars = [header, *lines]
-            lines[0].set_description_str(" " + _header(_width(rows)))
-        header, _, *lines = self._bars
-        header.n = min(trials, self._trials)
-        left = self._seconds_left(trials)
-        header.set_postfix_str(
-            (f"{_format_seconds(left)} left, " if left else "") + _format_network(rows, latency)
-        )
-        for i, (line, row) in enumerate(zip(lines, rows)):
-            line.set_description_str(f"{'>' if i == current else ' '}{row.format(_width(rows))}")
+        bar, *others = self._bars
+        bar.n = min(trials, self._trials)
+        bar.set_postfix_str(text)
+        marks = [">" if i == current else " " for i in range(-1, len(rows))]
+        for other, mark, line in zip(others, marks, [head, *lines]):
+            other.set_description_str(mark + line)
 
-    def _seconds_left(self, trials: int) -> float:
-        """Estimated seconds until the trials or the time run out; 0 if unknown."""
+    def _left(self, trials: int) -> str:
+        """About how long it is until the trials or the time run out; empty if unknown."""
         elapsed = time.monotonic() - self._start
         measured = trials - self._done
         left = elapsed / measured * (self._trials - trials) if measured > 0 else inf
         if self._time_limit is not None:
             left = min(left, max(0.0, self._time_limit - elapsed))
-        return max(0.0, left) if left < inf else 0.0  # a last round may exceed the budget
-
-
-def _format_network(rows: Sequence[Row], latency: float) -> str:
-    """The network's latency, and how many tasks it covers while some have had no trial."""
-    begun = sum(row.trials > 0 for row in rows)
-    return f"network {milliseconds(latency)} ms" + (
-        f" ({begun} of {len(rows)} tasks)" if begun < len(rows) else ""
-    )
-
-
-def _format_task(row: Row) -> str:
-    best = (
-        f"{milliseconds(row.latency)} ms, {row.gflops:.1f} GFLOPS, {row.share:.0%} of the network"
-    )
-    failed = f", failed: {row.failures}" if row.failures else ""
-    return (
-        f"{row.name} {pluralize(row.trials, 'trial')}, "
-        f"{best if row.works else 'none succeeded'}{failed}"
-    )
-
-
-def _format_seconds(seconds: float) -> str:
-    return str(tqdm.format_interval(seconds))
+        # a last round may exceed the budget
+        return f"{tqdm.format_interval(left)} left" if 0 < left < inf else ""
 
 
 def describe_aligned(aligned: int) -> str:
@@ -301,68 +276,47 @@ class TuningResult:
     threads: int = 0
 
     def __str__(self) -> str:
-        return "\n".join([table(self.rows), *self._summary(), *self._network(), *self._files()])
-
-    @property
-    def _works(self) -> bool:
-        return any(row.works for row in self.rows)
-
-    def _summary(self) -> list[str]:
-        """Trials, time and log."""
-        trials = (
+        log, works = self.log_file, any(row.works for row in self.rows)
+        lines = [
+            table(self.rows),
             f"{pluralize(self.trials, 'trial')}, {self.measured} of them now in "
-            f"{self.seconds:.0f} s"
-        )
-        lines = [f"{trials}; ended by: {self.stop_reason}"]
+            f"{self.seconds:.0f} s; ended by: {self.stop_reason}",
+        ]
         if self.phases:
             longest = sorted(self.phases.items(), key=lambda item: -item[1])
-            lines.append(
-                "time: "
-                + ", ".join(
-                    f"{phase} {seconds:.0f} s" for phase, seconds in longest if seconds >= 0.5
-                )
-            )
-        if self._works:
+            times = [f"{phase} {seconds:.0f} s" for phase, seconds in longest if seconds >= 0.5]
+            lines.append(f"time: {', '.join(times)}")
+        if works:
             lines.append(
                 f"sum of the tuned operators, as measured: {milliseconds(self.latency)} ms"
             )
         if self.limit:
-            share = self.limit / self.latency
             lines.append(
                 f"at this machine's roofline bounds they would take {milliseconds(self.limit)} ms, "
-                f"{share:.0%} of that"
+                f"{self.limit / self.latency:.0%} of that"
             )
         if self.aligned:
             lines.append(describe_aligned(self.aligned))
         if self.rejected:
-            moved = f"{self.log_file}.rejected"
-            lines.append(
-                f"{pluralize(self.rejected, 'malformed line')} of {self.log_file} moved to {moved}"
-            )
+            malformed = pluralize(self.rejected, "malformed line")
+            lines.append(f"{malformed} of {log} moved to {log}.rejected")
         if self.unrelated:
             others = pluralize(self.unrelated, "record")
-            lines.append(f"{others} of other networks or targets in {self.log_file} ignored")
-        return lines
-
-    def _network(self) -> list[str]:
-        """Latencies before and after."""
+            lines.append(f"{others} of other networks or targets in {log} ignored")
         if self.comparison_error:
-            return [f"the networks could not be compared: {self.comparison_error}"]
-        if not self.comparison:
-            return []
-        lines, (error,) = self.comparison.table(), self.comparison.relative_errors
-        lines.append(f"{self.comparison.describe_outputs()}, relative error {error:.1e}")
-        if self.comparison.untuned_is_better:
-            lines[-1] += ": the best file has the untuned network"
-        return lines
-
-    def _files(self) -> list[str]:
-        files = [f"log: {self.log_file}"] + (
-            [f"best: {self.best_file}"] if self._works and self.best_file else []
-        )
+            lines.append(f"the networks could not be compared: {self.comparison_error}")
+        elif self.comparison:
+            (error,) = self.comparison.relative_errors
+            outputs = f"{self.comparison.describe_outputs()}, relative error {error:.1e}"
+            if self.comparison.untuned_is_better:
+                outputs += ": the best file has the untuned network"
+            lines += [*self.comparison.table(), outputs]
+        lines.append(f"log: {log}")
+        if works and self.best_file:
+            lines.append(f"best: {self.best_file}")
         if self.threads:
-            files.append(
+            lines.append(
                 f"tuned in {pluralize(self.threads, 'thread')}: set TVM_NUM_THREADS={self.threads} "
                 "where it is deployed"
             )
-        return files
+        return "\n".join(lines)

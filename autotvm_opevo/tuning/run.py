@@ -24,10 +24,16 @@ from autotvm_opevo._utils.cpu_cores import warn_of_idle_cores
 from autotvm_opevo._utils.text import command_line, last_line, pluralize
 from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo._utils.validation import as_integer, as_seconds
-from autotvm_opevo.tuning.comparison import Comparison
-from autotvm_opevo.tuning.measurer import Finalist, Measurer
+from autotvm_opevo.tuning.comparison import Comparison, reason_of
+from autotvm_opevo.tuning.measurer import Measurer
 from autotvm_opevo.tuning.race import confirm
-from autotvm_opevo.tuning.result import EXHAUSTED, ProgressDisplay, Row, TuningResult
+from autotvm_opevo.tuning.result import (
+    EXHAUSTED,
+    UNLIMITED,
+    ProgressDisplay,
+    Row,
+    TuningResult,
+)
 from autotvm_opevo.tuning.roofline import Roofline, Work
 from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
@@ -55,26 +61,11 @@ CONFIRMATION_SHARE = 0.03
 
 
 class Budget:
-    """What a call may spend, from now on.
+    """What a call may spend, from now on: trials, those of earlier calls included, and seconds to
+    the end of the confirmation.
 
-    Parameters
-    ----------
-    trials : int
-        Number of trials, those of earlier calls included.
-    time_limit : float, optional
-        Seconds to the end of the confirmation.
-
-    Attributes
-    ----------
-    trials : int
-        As given.
-    start, deadline : float
-        When the call began, and when it begins no more trials, by ``time.monotonic()``.
-
-    Raises
-    ------
-    ValueError
-        If one of them is not positive.
+    `start` and `deadline` are when it begins, and when it begins no more trials, by
+    ``time.monotonic()``.
     """
 
     def __init__(self, trials: int, time_limit: float | None = None) -> None:
@@ -155,7 +146,7 @@ class TuningRun(ABC):
 
     @property
     def left(self) -> int:
-        """Number of trials left of the budget; negative if the log has more."""
+        """Number of trials left; negative if the log has more."""
         return self._budget.trials - self.trials
 
     @property
@@ -167,26 +158,23 @@ class TuningRun(ABC):
         """Say what there is to do, and what else to know of it, before worker processes start,
         which takes seconds; tell the run log if there is anything.
         """
-        known = f", {self.trials} of them in the {log}" if self.trials else ""
         tasks, trials = pluralize(len(self._tasks), "task"), pluralize(self._budget.trials, "trial")
-        self.display.write(
-            f"{tasks}, {trials}{known}" + ("; starting to measure" if self.left > 0 else "")
-        )
+        what, known = f"{tasks}, {trials}", f"{self.trials} of them"
+        if self._budget.trials >= UNLIMITED:
+            what, known = tasks, pluralize(self.trials, "trial")
+        what += f", {known} in the {log}" if self.trials else ""
+        self.display.write(what + ("; starting to measure" if self.left > 0 else ""))
         if self.left > 0:
-            operators = [
-                (operator.count, [self._tasks[i].key for i in operator.tasks])
-                for operator in self._operators
-            ]
-            self._run_log.write(
-                RunStarted(
-                    operators=operators,
-                    tuner=tuner,
-                    command=command_line(),
-                    budget=self._budget.trials,
-                    flop={task.key: task.progress.flop for task in self._tasks},
-                    names={task.key: task.name for task in self._tasks},
-                )
+            keys = [task.key for task in self._tasks]
+            event = RunStarted(
+                operators=[(o.count, [keys[i] for i in o.tasks]) for o in self._operators],
+                tuner=tuner,
+                command=command_line(),
+                budget=self._budget.trials,
+                flop=dict(zip(keys, (task.progress.flop for task in self._tasks))),
+                names=dict(zip(keys, (task.name for task in self._tasks))),
             )
+            self._run_log.write(event)
         for note in notes:
             self.display.write(note)
 
@@ -198,21 +186,11 @@ class TuningRun(ABC):
         compare: Callable[[], Comparison] | None,
     ) -> TuningResult:
         """Spend the budget, confirm the best trials, write the best file, and compare the network
-        before and after.
+        before and after if a trial succeeded.
 
         However this ends, every trial that was measured is in the store, all worker processes have
         ended, and the best file is written. After Ctrl-C, or any other error but one of the
         confirmation or the comparison, the result so far is printed before the error is raised.
-
-        Parameters
-        ----------
-        open_measurer : callable
-            Only called if there are trials left.
-        task_scheduler : TaskScheduler
-        rng : numpy.random.Generator
-            For the task scheduler.
-        compare : callable, optional
-            Returns the comparison; only called if a trial succeeded.
         """
         try:
             if self.left > 0:
@@ -225,7 +203,7 @@ class TuningRun(ABC):
             if compare is not None and self.succeeded:
                 self._compare(compare)
         except BaseException as error:
-            self.stop_reason = _stop_reason(error)
+            self.stop_reason = reason_of(error)
             with suppress(Exception):  # a full disk must not hide the error
                 self.write_best()
             self.display.write(str(self.result()))
@@ -249,10 +227,8 @@ class TuningRun(ABC):
         work: Callable[[Any], Work],
         cannot_run: Callable[[], ValueError],
     ) -> Roofline | None:
-        """Measure the roofline; set how fast each task can be at most, given its work, and tell the
-        run log. None if it cannot be measured. Warn if TVM leaves cores idle.
-
-        `cannot_run` makes the error that is raised if the worker process dies of a first kernel.
+        """Measure the roofline, and set how fast each task can be at most, given its work; None if
+        it cannot be measured. `cannot_run` makes the error if the worker process dies of it.
         """
         try:
             with say_if_long("measuring how fast this machine is"):
@@ -297,7 +273,7 @@ class TuningRun(ABC):
             with self.phase("re-measuring"), say_if_long("re-measuring the best"):
                 self._confirm()
         except BaseException as error:
-            self.stop_reason = _stop_reason(error)
+            self.stop_reason = reason_of(error)
             with suppress(Exception):  # the first error counts
                 for batch, trial in self._measured():
                     self.store.append(self._tasks[batch.task], trial)
@@ -332,9 +308,7 @@ class TuningRun(ABC):
         return True
 
     def _propose(self) -> _Batch | None:
-        """A batch of the round's task, and of the next round if that has ended; None if there is
-        none for now.
-        """
+        """A batch of the round's task, or of the next round's; None if there is none for now."""
         progress = [task.progress for task in self._tasks]
         begun = sum(task.begun for task in progress)
         left = self._budget.trials - begun
@@ -369,9 +343,7 @@ class TuningRun(ABC):
                 yield self._pending.pop(trial), trial.result()
 
     def _receive(self, seconds: float) -> None:
-        """Wait until a trial is measured, or for `seconds`; keep all that are, and raise an error
-        once there are none.
-        """
+        """Wait until a trial is measured, or for `seconds`; raise an error once all have failed."""
         done, _ = wait(
             self._pending, None if seconds == inf else max(0.0, seconds), FIRST_COMPLETED
         )
@@ -406,13 +378,15 @@ class TuningRun(ABC):
         """
         parts = shares(self._operators, [task.latency for task in self._tasks])
         tasks = [self._tasks[i] for i in sorted(range(len(parts)), key=lambda i: -parts[i])]
-        finalists = [self._finalists(task) for task in tasks]
+        finalists = [self._measurer.finalists.of(task.key) for task in tasks]
+        for task, fastest in zip(tasks, finalists):
+            if fastest and fastest[0].seconds > task.latency:
+                fastest.clear()  # the best is of an earlier call, and not there to race
         seconds = CONFIRMATION_SHARE * (time.monotonic() - self._budget.start)
         try:
             for i, race in confirm(finalists, self._measurer, seconds):
                 task, latencies, ties = tasks[i], race.seconds(race.fastest), len(race.racing) - 1
                 best = finalists[i][race.fastest].trial
-                # of an earlier call: what was built for it is not there to race
                 latency_before, best_before = self._before[task.key]
                 if latency_before < median(latencies):
                     best, latencies, ties = best_before, [latency_before], 0
@@ -420,13 +394,6 @@ class TuningRun(ABC):
                 self._run_log.write(BestConfirmed(task.key, record, latencies, ties))
         except Exception as error:
             logger.warning("the best trials were not re-measured: %s", last_line(str(error)))
-
-    def _finalists(self, task: Any) -> list[Finalist]:
-        """The best trials of a task; none if the best is of an earlier call, which is not there to
-        be timed again.
-        """
-        finalists = self._measurer.finalists.of(task.key)
-        return finalists if finalists and finalists[0].seconds <= task.latency else []
 
     @abstractmethod
     def _use_confirmed(self, task: Any, best: Any, latency: float) -> str:
@@ -450,12 +417,8 @@ class TuningRun(ABC):
         if self._measurer.seconds_running:
             self.phases["running"], rest = self._measurer.seconds_running, "building"
         self.phases[rest] = max(0.0, self._end - self._budget.start - sum(self.phases.values()))
-        learned_from = {
-            task.key: dict(task.learned_from) for task in self._tasks if task.learned_from
-        }
-        self._run_log.write(
-            RunEnded(phases=self.phases, stop_reason=self.stop_reason, learned_from=learned_from)
-        )
+        learned = {task.key: dict(task.learned_from) for task in self._tasks if task.learned_from}
+        self._run_log.write(RunEnded(self.phases, self.stop_reason, learned))
 
     def _compare(self, compare: Callable[[], Comparison]) -> None:
         """Compare the network before and after. An error here must not cost the user the result of
@@ -479,16 +442,11 @@ class TuningRun(ABC):
 
     def result(self) -> TuningResult:
         """The result so far."""
-        tasks = [
-            min((self._tasks[i] for i in operator.tasks), key=lambda task: task.latency)
-            for operator in self._operators
-        ]
-        # of the tuned operators, of which none's may be unknown
-        limits = [
-            operator.count * min(task.progress.limit, task.latency)
-            for operator, task in zip(self._operators, tasks)
-            if task.latency < inf
-        ]
+        limits = []  # of the tuned operators, of which none's may be unknown
+        for operator in self._operators:
+            task = min((self._tasks[i] for i in operator.tasks), key=lambda task: task.latency)
+            if task.latency < inf:
+                limits.append(operator.count * min(task.progress.limit, task.latency))
         return TuningResult(
             rows=self._rows(),
             latency=self._latency(),
@@ -524,7 +482,3 @@ class TuningRun(ABC):
             )
             for task, share in zip(self._tasks, parts)
         ]
-
-
-def _stop_reason(error: BaseException) -> str:
-    return "interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__

@@ -43,7 +43,7 @@ def test_after_ctrl_c_the_call_may_return():
 
 
 def test_what_takes_long_says_what_it_is_and_what_it_has_done(monkeypatch, capsys):
-    monkeypatch.setattr(timeouts, "_SILENT", 0.01)
+    monkeypatch.setattr(timeouts, "SILENT", 0.01)
     done, text = [], ""
     with say_if_long("counting", lambda: ", ".join(done)):
         while "\n" not in text:
@@ -60,7 +60,7 @@ def test_in_a_terminal_a_line_is_written_over(monkeypatch):
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(timeouts, "_SILENT", 0.01)
+    monkeypatch.setattr(timeouts, "SILENT", 0.01)
     done = ["much"]
     with say_if_long("counting", lambda: ", ".join(done)):
         while "much\r" not in terminal.getvalue():

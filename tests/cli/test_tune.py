@@ -122,7 +122,7 @@ def test_what_is_read_is_said_if_it_takes_long(monkeypatch, capsys, options, wha
             text += capsys.readouterr().err
         raise ValueError("enough")
 
-    monkeypatch.setattr(timeouts, "_SILENT", 0.01)
+    monkeypatch.setattr(timeouts, "SILENT", 0.01)
     monkeypatch.setattr(relay, "model_file", read)
     monkeypatch.setattr(relay, "network", read)
     assert main(["tune", *options, "--target", "llvm", "--log", "log.json"]) == 2

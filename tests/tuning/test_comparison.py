@@ -86,7 +86,7 @@ class TestSlowNetworks:
         assert "1 round, interleaved; ended by: time limit" in text
 
     def test_they_say_what_has_run(self, clock, monkeypatch, capsys):
-        monkeypatch.setattr(timeouts, "_SILENT", 0.01)
+        monkeypatch.setattr(timeouts, "SILENT", 0.01)
 
         def wait():
             text = ""

@@ -11,9 +11,9 @@ import termios
 
 import pytest
 
+from autotvm_opevo._utils import timeouts
 from autotvm_opevo._utils.text import milliseconds
-from autotvm_opevo.tuning import result
-from autotvm_opevo.tuning.result import ProgressDisplay, Row, table
+from autotvm_opevo.tuning.result import UNLIMITED, ProgressDisplay, Row, table
 
 ROWS = [
     Row("conv2d 1x3x8x8", 8, 0.002, 16.0, 0.8, "build timeout 2", limit=0.0015),
@@ -35,7 +35,7 @@ def test_outside_a_terminal_a_line_is_written_per_round():
 
 
 def test_outside_a_terminal_lines_are_written_during_a_long_round(monkeypatch):
-    monkeypatch.setattr(result, "_SILENT", 0.0)
+    monkeypatch.setattr(timeouts, "SILENT", 0.0)
     file = io.StringIO()
     with ProgressDisplay(24, file=file) as display:
         display.show(ROWS[:1], 0, 0.002, end_of_round=False)
@@ -57,6 +57,17 @@ def test_time_left_is_until_the_trials_or_the_time_limit_run_out():
         display.show(ROWS[:1], 0, 0.002)
     # a busy machine takes seconds
     assert any(f"00:{seconds} left" in file.getvalue() for seconds in range(20, 31))
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_where_only_the_time_is_limited_no_number_of_trials_is_shown(live):
+    file = io.StringIO()
+    file.isatty = lambda: live
+    with ProgressDisplay(UNLIMITED, time_limit=30.0, file=file) as display:
+        display.show(ROWS[:1], 0, 0.002)
+        assert "8 trials" in file.getvalue()
+    assert str(UNLIMITED) not in file.getvalue()
+    assert " left" in file.getvalue()
 
 
 def test_the_table_has_every_task_and_its_dominant_error():

@@ -21,7 +21,7 @@ def test_what_caches_hold_is_read_faster():
 
 
 class Run(TuningRun):
-    _measure_machine = write_best = _finalists = _use_confirmed = None
+    _measure_machine = write_best = _use_confirmed = None
 
 
 def test_tasks_whose_operations_do_not_limit_them_are_memory_bound(tmp_path):

@@ -55,7 +55,7 @@ class Store:
 class Run(TuningRun):
     confirmed = written = 0
 
-    _finalists = _use_confirmed = None
+    _use_confirmed = None
 
     def _measure_machine(self):
         self.phases["measuring the machine"] = 0.0
@@ -291,9 +291,9 @@ class TestConfirmation:
             race = Race(1)
             for _ in range(3):
                 race.add([latency])
-            finalist = SimpleNamespace(trial="lucky")
+            finalist = SimpleNamespace(trial="lucky", seconds=0.0005)
+            finalists = SimpleNamespace(of=lambda key: [finalist])
             monkeypatch.setattr("autotvm_opevo.tuning.run.confirm", lambda *_: [(0, race)])
-            monkeypatch.setattr(run, "_finalists", lambda *_: [finalist])
             used = []
             monkeypatch.setattr(
                 run,
@@ -301,7 +301,7 @@ class TestConfirmation:
                 lambda task, best, latency: used.append((best, latency)) or "record",
             )
             run._before = {task.key: (task.latency, task.best) for task in run._tasks}
-            run._measurer = None
+            run._measurer = SimpleNamespace(finalists=finalists)
             TuningRun._confirm(run)
             return used
 
