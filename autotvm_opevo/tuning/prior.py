@@ -32,7 +32,12 @@ def read_prior(path: Path) -> Mapping[str, Sequence[Source]]:
     sources: dict[str, list[Source]] = defaultdict(list)
     with open(path, encoding="utf-8") as file:
         for entry in map(json.loads, file):
-            sources[entry.get("template", "")].append(_source_from_json(entry))
+            space = Space({name: from_json(*json) for name, json in entry["knobs"].items()})
+            results = {}
+            for *values, result in entry["results"]:
+                vertices = [tuple(value) if isinstance(value, list) else value for value in values]
+                results[space.index(dict(zip(space.knobs, vertices)))] = result
+            sources[entry.get("template", "")].append(Source(space, results, COMMON_LAYERS))
     return dict(sources)
 
 
@@ -41,35 +46,15 @@ def write_prior(path: Path, sources: Mapping[str, Sequence[Source]]) -> None:
     with open(path, "w", encoding="utf-8") as file:
         for template, alike in sources.items():
             for source in alike:
-                entry = {**({"template": template} if template else {}), **_source_as_json(source)}
+                entry: dict[str, Any] = {"template": template} if template else {}
+                entry["knobs"] = knobs = {}
+                for name, topology in source.space.knobs.items():
+                    # what results were limited to does not matter to another task
+                    is_finite = isinstance(topology.whole, Topology)
+                    knobs[name] = (topology.whole if is_finite else topology).to_json()
+                ranked = sorted(source.results.items(), key=lambda item: -item[1])
+                entry["results"] = [
+                    [*source.space[index].values(), float(f"{result / ranked[0][1]:.3g}")]
+                    for index, result in thin_out(ranked, _RESULTS)
+                ]
                 file.write(json.dumps(entry, separators=(",", ":")) + "\n")
-
-
-def _source_as_json(source: Source) -> dict[str, Any]:
-    ranked = sorted(source.results.items(), key=lambda item: -item[1])
-    best = ranked[0][1]
-    kept = thin_out(ranked, _RESULTS)
-    return {
-        "knobs": {
-            name: _unrestricted(topology).to_json() for name, topology in source.space.knobs.items()
-        },
-        "results": [
-            [*source.space[index].values(), float(f"{result / best:.3g}")] for index, result in kept
-        ],
-    }
-
-
-def _unrestricted(topology: Topology) -> Topology:
-    """The whole graph, if it is finite: what results were limited to does not matter to another
-    task.
-    """
-    return topology.whole if isinstance(topology.whole, Topology) else topology
-
-
-def _source_from_json(entry: Any) -> Source:
-    space = Space({name: from_json(*topology) for name, topology in entry["knobs"].items()})
-    results = {}
-    for *values, result in entry["results"]:
-        values = [tuple(value) if isinstance(value, list) else value for value in values]
-        results[space.index(dict(zip(space.knobs, values)))] = result
-    return Source(space, results, COMMON_LAYERS)

@@ -65,21 +65,8 @@ class KernelInstance:
 
 
 def request_session(request: Callable[[int], Any], key: str, seconds: float) -> Any:
-    """A session on a free remote device.
-
-    Parameters
-    ----------
-    request : callable
-        Takes the seconds after which the session ends; returns the session.
-    key : str
-        Of the device.
-    seconds : float
-        For which it is reserved.
-
-    Raises
-    ------
-    TimeoutError
-        If none is free for minutes.
+    """A session on a free remote device of this key: `request` returns one that ends after so many
+    seconds. Raises `TimeoutError` if none is free for minutes.
     """
     seconds = int(min(seconds, _LONGEST_SESSION))
     device = f"a free device of key {key!r}"
@@ -109,15 +96,9 @@ def compare_outputs(
 ) -> tuple[float, bool]:
     """The largest relative error of an output, and whether rounding explains all errors.
 
-    Parameters
-    ----------
-    expected, actual : sequence of array
-    dtypes : iterable of str
-        Of what the network computes in between: the coarsest decides by how much outputs may
-        differ. Without floating-point numbers, nothing is rounded, and they may not.
+    The coarsest of the `dtypes` of what the network computes in between decides by how much outputs
+    may differ. Without floating-point numbers, nothing is rounded, and they may not.
 
-    Examples
-    --------
     >>> compare_outputs([np.array([1.0, 2.0])], [np.array([1.0, 1.0])])
     (0.5, False)
     >>> compare_outputs([np.array([1.0, 2.0])], [np.array([1.0, 1.99])])[1]
@@ -162,22 +143,17 @@ def random_arrays(types: Iterable[tuple[tuple[int, ...], str]]) -> list[Array]:
     """Reproducible random tensors of the given shapes and dtypes. Integers of eight bits have any
     value, as quantized ones do; others, which may be indices, are 0 or 1.
 
-    Examples
-    --------
     >>> arrays = random_arrays([((2, 3), "float16"), ((4,), "int32")])
     >>> [(array.shape, str(array.dtype)) for array in arrays]
     [((2, 3), 'float16'), ((4,), 'int32')]
     """
-    rng = np.random.default_rng(0)
+    rng, arrays = np.random.default_rng(0), []
     ranges = {"int8": (-128, 128), "uint8": (0, 256)}
-    return [
-        (
-            rng.standard_normal(shape)
-            if "float" in dtype
-            else rng.integers(*ranges.get(dtype, (0, 2)), shape)
-        ).astype(dtype)
-        for shape, dtype in types
-    ]
+    for shape, dtype in types:
+        is_real, (low, high) = "float" in dtype, ranges.get(dtype, (0, 2))
+        values = rng.standard_normal(shape) if is_real else rng.integers(low, high, shape)
+        arrays.append(values.astype(dtype))
+    return arrays
 
 
 def _relative_error(x: Array, y: Array) -> float:
@@ -187,21 +163,12 @@ def _relative_error(x: Array, y: Array) -> float:
     x, y = x.astype("float64"), y.astype("float64")
     if not np.array_equal(np.isfinite(x), np.isfinite(y)):
         return float("inf")
-    finite = np.isfinite(x)
-    if not finite.any():
-        return 0.0
-    scale = np.abs(x[finite]).max()
-    return (
-        float(np.abs(x[finite] - y[finite]).max() / scale)
-        if scale
-        else float(np.abs(y[finite]).max())
-    )
+    x, y = x[np.isfinite(x)], y[np.isfinite(y)]
+    return float(np.abs(x - y).max(initial=0.0) / (np.abs(x).max(initial=0.0) or 1.0))
 
 
 def _rms_error(x: Array, y: Array) -> float:
-    """Root mean square of the differences relative to that of `x`, which are finite where both
-    are.
-    """
-    finite = np.isfinite(x.astype("float64"))
-    x, y = x[finite].astype("float64"), y[finite].astype("float64")
+    """Root mean square of the differences relative to that of `x`, where they are finite."""
+    x, y = x.astype("float64"), y.astype("float64")
+    x, y = x[np.isfinite(x)], y[np.isfinite(y)]
     return float(np.sqrt(np.square(x - y).sum() / np.square(x).sum()))

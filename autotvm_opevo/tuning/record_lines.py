@@ -12,16 +12,8 @@ from typing import Any
 # Options of the whole compiler, which targets had in TVM 0.7 to 0.9. They change how a program is
 # called, and no schedule.
 UNUSED_OPTIONS = frozenset(
-    {
-        "constants-byte-alignment",
-        "executor",
-        "interface-api",
-        "link-params",
-        "runtime",
-        "system-lib",
-        "unpacked-api",
-        "workspace-byte-alignment",
-    }
+    {f"{kind}-byte-alignment" for kind in ("constants", "workspace")}
+    | {"executor", "interface-api", "link-params", "runtime", "system-lib", "unpacked-api"}
 )
 _OPTION = re.compile(r"\s+-+(?P<name>[A-Za-z_][\w.-]*)(?:=\S*|\s+[^-\s]\S*)?")
 # Where a record begins, and where anything does.
@@ -88,10 +80,8 @@ def task_name(template: str, arguments: Any) -> str:
     >>> task_name("matmul", (512, "float32"))
     'matmul 512 float32'
     """
-    shapes = ["x".join(map(str, argument[1])) for argument in arguments if _is_tensor(argument)]
+    lists = [argument for argument in arguments if isinstance(argument, (list, tuple))]
+    tensors = [argument for argument in lists if len(argument) > 1 and argument[0] == "TENSOR"]
+    shapes = ["x".join(map(str, tensor[1])) for tensor in tensors]
     others = [str(argument) for argument in arguments if isinstance(argument, (int, str))]
     return " ".join([template, *(shapes or others)])
-
-
-def _is_tensor(argument: Any) -> bool:
-    return isinstance(argument, (list, tuple)) and len(argument) > 1 and argument[0] == "TENSOR"

@@ -57,14 +57,12 @@ class Roofline:
 
     @property
     def bandwidth(self) -> float:
-        """Bytes per second of reading the fewest bytes that were measured; 0 if none were."""
+        """Bytes per second of reading the fewest bytes; 0 if unknown."""
         return self.bandwidths[0][1] if self.bandwidths else 0.0
 
     @property
     def memory_bandwidth(self) -> float:
-        """Bytes per second of reading the most bytes that were measured, more than caches hold; 0
-        if none were.
-        """
+        """Bytes per second of reading the most bytes, more than caches hold; 0 if unknown."""
         return self.bandwidths[-1][1] if self.bandwidths else 0.0
 
     def latency(self, flop: float, size: float) -> float:
@@ -78,16 +76,8 @@ class Roofline:
 
 
 def measure(te: Any, seconds: Seconds, threads: int) -> Roofline:
-    """Measure a machine.
-
-    Parameters
-    ----------
-    te : module
-        ``tvm.te``.
-    seconds : callable
-        Runs a kernel there.
-    threads : int
-        In which TVM runs it.
+    """Measure a machine, with ``tvm.te``, a function that runs kernels there, and the number of
+    TVM's threads.
     """
     bandwidths = tuple((float(size), size / seconds(_sum(te, size))) for size in _READS)
     return Roofline(measure_flops(te, seconds), bandwidths, threads)
@@ -111,9 +101,7 @@ def _sum(te: Any, size: int) -> list[Any]:
 
 
 def _block_product(te: Any, rows: int, columns: int) -> list[Any]:
-    """Many products of the same small matrices, which stay in the cache, into blocks that stay in
-    registers.
-    """
+    """Many products of the same small matrices, into blocks that stay in registers."""
     a = te.placeholder((_DEPTH, rows), name="a")
     b = te.placeholder((_DEPTH, columns), name="b")
     k = te.reduce_axis((0, _DEPTH), name="k")
