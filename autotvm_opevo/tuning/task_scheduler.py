@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -101,8 +102,6 @@ def network_latency(
 ) -> float:
     """f, the latency of the network in seconds, over the operators with a finite latency.
 
-    Examples
-    --------
     >>> network_latency([Operator(2, (0,)), Operator(1, (1, 2))], [0.5, 3.0, 2.0])
     3.0
     """
@@ -114,8 +113,6 @@ def shares(operators: Sequence[Operator], latencies: Sequence[float]) -> list[fl
     """Each task's share of f, between 0 and 1; only the fastest implementation of an operator
     counts.
 
-    Examples
-    --------
     >>> shares([Operator(2, (0,)), Operator(1, (1, 2))], [0.5, 3.0, 1.0])
     [0.5, 0.0, 0.5]
     """
@@ -135,8 +132,6 @@ def round_size(begun: int, budget: int, tasks: int, batch: int = 1) -> int:
     Rounds grow with the trials begun so far: a budget is an upper limit, which time or patience may
     end long before.
 
-    Examples
-    --------
     >>> [round_size(begun, budget=10_000, tasks=10) for begun in (0, 160, 1_600, 9_000)]
     [1, 2, 20, 64]
     >>> round_size(0, budget=200, tasks=10, batch=8), round_size(0, budget=50, tasks=10, batch=8)
@@ -179,16 +174,14 @@ def gradient(
     reductions = _expected_reductions(tasks, operators)
     without_limits = _expected_reductions([replace(task, limit=0.0) for task in tasks], operators)
     succeeding = [i for i in active if i in reductions]
-    if sum(reductions[i] for i in succeeding) < _LEAST_LEFT * sum(
-        without_limits[i] for i in succeeding
-    ):
+    without = sum(without_limits[i] for i in succeeding)
+    if sum(reductions[i] for i in succeeding) < _LEAST_LEFT * without:
         reductions = without_limits
-    failing = min(
-        (i for i in active if i not in reductions), key=lambda i: tasks[i].begun, default=None
-    )
     equal_share = sum(task.begun for task in tasks) / len(tasks)
-    if failing is not None and (not succeeding or tasks[failing].begun < equal_share / 2):
-        return failing
+    if failing := [i for i in active if i not in reductions]:
+        fewest = min(failing, key=lambda i: tasks[i].begun)
+        if not succeeding or tasks[fewest].begun < equal_share / 2:
+            return fewest
     if all(tasks[i].seconds > 0 for i in succeeding):
         reductions = {i: reductions[i] * tasks[i].trials / tasks[i].seconds for i in succeeding}
     return max(succeeding, key=lambda i: (reductions[i], -tasks[i].begun))
@@ -249,13 +242,7 @@ def choose(
     remaining: int,
     rng: np.random.Generator,
 ) -> int:
-    """Ask a task scheduler for the next task.
-
-    Raises
-    ------
-    ValueError
-        If it returns another than the position of an active task.
-    """
+    """Ask a task scheduler for the next task; `ValueError` unless it is an active one."""
     chosen = scheduler(tasks, operators, remaining, rng)
     if not (0 <= chosen < len(tasks) and tasks[chosen].active):
         raise ValueError(
@@ -272,31 +259,22 @@ TASK_SCHEDULERS: dict[str, TaskScheduler] = {
 
 
 def as_task_scheduler(choice: str | TaskScheduler) -> TaskScheduler:
-    """The task scheduler of a name; functions are returned as they are.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown.
-    """
+    """The task scheduler of a name, or the function itself; `ValueError` for any other."""
     if callable(choice):
         return choice
     if choice not in TASK_SCHEDULERS:
-        raise ValueError(
-            f"task_scheduler must be one of {', '.join(TASK_SCHEDULERS)}, or a function; "
-            f"{choice!r} given"
-        )
+        names = ", ".join(TASK_SCHEDULERS)
+        raise ValueError(f"task_scheduler must be one of {names}, or a function; {choice!r} given")
     return TASK_SCHEDULERS[choice]
 
 
 def _active_tasks(tasks: Sequence[TaskProgress]) -> list[int]:
-    active = [i for i, task in enumerate(tasks) if task.active]
-    if not active:
-        raise ValueError(
-            f"at least one task must be active, none of {len(tasks)} is: stop tuning when all "
-            "are inactive"
-        )
-    return active
+    if active := [i for i, task in enumerate(tasks) if task.active]:
+        return active
+    raise ValueError(
+        f"at least one task must be active, none of {len(tasks)} is: stop tuning when all are "
+        "inactive"
+    )
 
 
 def _expected_reductions(
@@ -305,12 +283,11 @@ def _expected_reductions(
     """Expected reduction of f, in seconds, by one more round of each task with a successful
     trial.
     """
-    throughput: dict[str, float] = {}  # max V_k, FLOP/s, by kind
-    trials_per_round = sum(task.trials for task in tasks) / max(
-        1, sum(len(task.latencies) for task in tasks)
-    )
+    throughput: defaultdict[str, float] = defaultdict(float)  # max V_k, FLOP/s, by kind
+    rounds = sum(len(task.latencies) for task in tasks)
+    trials_per_round = sum(task.trials for task in tasks) / max(1, rounds)
     for task in tasks:
-        throughput[task.kind] = max(throughput.get(task.kind, 0.0), task.flop / task.latency)
+        throughput[task.kind] = max(throughput[task.kind], task.flop / task.latency)
     reductions = {}
     for i, task in enumerate(tasks):
         if task.latency < math.inf:
@@ -319,9 +296,8 @@ def _expected_reductions(
             least = min(task.limit, task.latency)  # the limit is measured, too
             slope = _latency_gradient(task, throughput[task.kind], trials_per_round)
             expected = {**latencies, i: max(least, task.latency + slope)}
-            reductions[i] = network_latency(affected, latencies) - network_latency(
-                affected, expected
-            )
+            now, then = (network_latency(affected, g) for g in (latencies, expected))
+            reductions[i] = now - then
     return reductions
 
 

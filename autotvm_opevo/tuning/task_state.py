@@ -18,7 +18,7 @@ from autotvm_opevo.tuning.task_scheduler import TaskProgress
 class TaskState(ABC):
     """A task and its trials; an adapter's subclass has its search.
 
-    Parameters
+    Attributes
     ----------
     task : object
         Of the adapter's TVM.
@@ -26,11 +26,6 @@ class TaskState(ABC):
         In tables, and in the run log.
     progress : TaskProgress
         For a `TaskScheduler`.
-
-    Attributes
-    ----------
-    task, name, key, progress
-        As given.
     latency : float
         That of the best trial in seconds; infinite while none has succeeded.
     failures : Counter of str
@@ -50,9 +45,7 @@ class TaskState(ABC):
 
     @property
     def dominant_error(self) -> str:
-        """The most common error while all trials fail, by its message if there is any; empty
-        otherwise.
-        """
+        """The most common error, or its message, while all trials fail; empty otherwise."""
         errors = self._errors or self.failures
         return errors.most_common(1)[0][0] if errors and self.latency == inf else ""
 
@@ -67,10 +60,8 @@ class TaskState(ABC):
         """Whether it can propose now, or needs the results of what is being measured first."""
 
     def propose(self, size: int, others: Sequence[Any] = ()) -> Sequence[Any]:
-        """Up to `size` candidates, of the adapter's TVM, which count as pending; none, and
-        inactive, if the task is exhausted.
-
-        `others` are the states of all tasks, from which it may learn.
+        """Up to `size` candidates, which count as pending; none, and inactive, if the task is
+        exhausted. `others` are the states of all tasks, from which it may learn.
         """
         candidates = self._propose(size, others)
         self.progress.active = len(candidates) > 0
@@ -99,9 +90,7 @@ class TaskState(ABC):
         self.progress.latencies[-1:] = [latency]
 
     def _count(self, latency: float, failure: str = "", message: str = "") -> None:
-        """Count a trial of this call or an earlier one: its latency in seconds, or the kind of its
-        error, and the message.
-        """
+        """Count a trial of this call or an earlier one."""
         self.progress.trials += 1
         self.latency = min(self.latency, latency)
         if failure:
@@ -111,10 +100,7 @@ class TaskState(ABC):
 
 class TrialStore(Protocol):
     """The trials of AutoTVM's log or of MetaSchedule's database, with a run log of what those have
-    no room for.
-
-    An adapter's store also knows the best of each task: what was timed again, unless a later trial
-    is faster.
+    no room for. An adapter's store also knows the best of each task.
     """
 
     @property
