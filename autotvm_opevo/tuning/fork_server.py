@@ -37,7 +37,9 @@ def main() -> None:
                     if not request:
                         return
                     _fork(control, descriptors, children)
-                _reap(children)
+                with suppress(ChildProcessError):
+                    while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+                        children.discard(ended)
     finally:
         for pid in children:
             with suppress(ProcessLookupError, PermissionError):
@@ -59,12 +61,6 @@ def _fork(control: socket.socket, descriptors: list[int], children: set[int]) ->
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
-
-
-def _reap(children: set[int]) -> None:
-    with suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
-            children.discard(ended)
 
 
 def _become_worker(descriptor: int) -> None:

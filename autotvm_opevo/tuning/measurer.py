@@ -9,7 +9,6 @@ import shutil
 import tempfile
 import threading
 import time
-import weakref
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -75,9 +74,7 @@ class Measurer(ABC):
 
     @abstractmethod
     def submit(self, task: Any, candidates: Sequence[Any]) -> Sequence[Future[Any]]:
-        """Measure candidates of a task, both of the adapter's TVM; returns the future of each one's
-        trial.
-        """
+        """Measure candidates of a task; returns the future of each one's trial."""
 
     @abstractmethod
     def retime(self, finalist: Finalist) -> float:
@@ -95,15 +92,12 @@ class Measurer(ABC):
     @property
     def has_capacity(self) -> bool:
         """Whether builders or devices would be idle without another batch."""
-        return self.building <= self._builds and len(self._trials) <= 2 * max(
-            self._builds, self._devices
-        )
+        most = 2 * max(self._builds, self._devices)
+        return self.building <= self._builds and len(self._trials) <= most
 
     @property
     def seconds_running(self) -> float:
-        """Seconds during which trials ran, per device; 0 if that is not known apart from
-        building.
-        """
+        """Seconds during which trials ran, per device; 0 if unknown."""
         return sum(self._ran) / self._devices
 
     @contextmanager
@@ -228,27 +222,25 @@ class Finalists:
 
     def __init__(self) -> None:
         self._by_task: dict[Any, list[Finalist]] = defaultdict(list)  # the fastest first, by task
-        self._folder: str | None = None  # of what was built
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # of what was built
         self._numbers = count()
         self._lock = threading.Lock()
 
     def of(self, task: Any) -> list[Finalist]:
-        """The best trials of a task, by its key, the fastest first; none that are out of reach of
-        any noise.
-        """
+        """The best trials of a task, by its key, the fastest first, within reach of noise."""
         best = self._by_task[task]
         return [finalist for finalist in best if finalist.seconds <= MAX_RATIO * best[0].seconds]
 
     def add(self, task: Any, trial: Any, built: Any, file: str, seconds: float) -> None:
-        """Keep what was built for a trial if it is one of the best; see `Finalist`, `file` is the
-        builder's.
-        """
+        """Keep a copy of what was built for a trial, until `clear`, if it is one of the best."""
         with self._lock:
             best = self._by_task[task]
             if seconds == inf or (len(best) == FINALISTS and seconds >= best[-1].seconds):
                 return
             try:
-                copy = self._copy(file)
+                self._folder = self._folder or tempfile.TemporaryDirectory()
+                copy = f"{self._folder.name}/{next(self._numbers)}{os.path.splitext(file)[1]}"
+                shutil.copyfile(file, copy)
             except OSError:  # a full disk: it can still be the best, but not be confirmed
                 return
             best.append(Finalist(seconds, trial, built, copy))
@@ -261,14 +253,7 @@ class Finalists:
     def clear(self) -> None:
         """Forget all."""
         self._by_task.clear()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
-
-    def _copy(self, file: str) -> str:
-        """Copy what was built; the copy lasts until `clear`."""
-        if self._folder is None:
-            self._folder = tempfile.mkdtemp()
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        copy = os.path.join(self._folder, f"{next(self._numbers)}{os.path.splitext(file)[1]}")
-        return str(shutil.copyfile(file, copy))
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            with suppress(OSError):
+                folder.cleanup()

@@ -69,10 +69,8 @@ class Estimate(NamedTuple):
 
         >>> Estimate(0.95, low=0.93, high=0.98).is_slower
         True
-        >>> Estimate(0.95, low=0.89, high=1.02).is_slower
-        False
-        >>> Estimate(0.995, low=0.99, high=0.999).is_slower
-        False
+        >>> Estimate(0.95, 0.89, 1.02).is_slower, Estimate(0.995, 0.99, 0.999).is_slower
+        (False, False)
         """
         return self.high < 1.0 and self.value <= 1.0 - _INDIFFERENCE
 
@@ -87,19 +85,9 @@ class Estimate(NamedTuple):
 
 
 def geometric_mean(values: Sequence[float], alpha: float = 0.05) -> Estimate:
-    """Geometric mean of positive values, and its interval, which holds at all lengths of `values`.
+    """Geometric mean of positive values, and its interval, which holds at all lengths of `values`
+    but with probability `alpha`, if their logarithms are independent and Gaussian.
 
-    The logarithms of the values should be independent and Gaussian.
-
-    Parameters
-    ----------
-    values : sequence of float
-        At least one.
-    alpha : float
-        Probability that the interval does not hold.
-
-    Examples
-    --------
     >>> mean, low, high = geometric_mean([1.10, 1.13, 1.12, 1.15, 1.11, 1.10])
     >>> f"{mean:.2f} ({low:.2f} to {high:.2f})"
     '1.12 (1.08 to 1.16)'
@@ -172,17 +160,16 @@ class Race:
         """The contestants that may be the fastest: none that failed, or is slower with
         confidence.
         """
-        if not self.latencies or not self._fit:
-            return self._fit
+        fit = self._fit
+        if not self.latencies or not fit:
+            return fit
         fastest = self.fastest
-        return [i for i in self._fit if i == fastest or self.speedup(fastest, i).low <= 1.0]
+        return [i for i in fit if i == fastest or self.speedup(fastest, i).low <= 1.0]
 
     @property
     def fastest(self) -> int:
-        """The contestant that seems the fastest, whether or not it is told apart from the others.
-
-        Its latency has the lowest median, relative to the median of its round: neither drift nor a
-        few outliers matter.
+        """The contestant that seems the fastest: its latency has the lowest median, relative to the
+        median of its round, so that neither drift nor a few outliers matter.
         """
         fit = self._fit
         latencies = np.array(self.latencies)[:, fit]
@@ -206,9 +193,8 @@ class Race:
         return [i for i in self.contestants if all(row[i] < inf for row in self.latencies)]
 
     def order(self, positions: Sequence[int]) -> list[int]:
-        """The order to time them in: each round begins with another.
-
-        What comes first is in another place, and slower in a new process.
+        """The order to time them in: each round begins with another, since what comes first is in
+        another place, and slower in a new process.
         """
         first = len(self.latencies) % max(1, len(positions))
         return [*positions[first:], *positions[:first]]
@@ -216,19 +202,11 @@ class Race:
     def run(
         self, alternatives: Sequence[Callable[[], Timed]], end: float, max_rounds: int = 100
     ) -> str:
-        """Time programs interleaved, round after round, until more would tell nothing.
+        """Time programs interleaved, round after round, until more would tell nothing, or until
+        `end`, by ``time.monotonic()``. After Ctrl-C there are the latencies of all complete rounds.
 
-        Returns why it ended: ``"decided"``, ``"time limit"`` or ``"rounds"``.
-
-        Parameters
-        ----------
-        alternatives : sequence of callable
-            Each returns a program in newly allocated memory, which is freed at the end of the
-            round.
-        end : float
-            No round is begun after this time, by ``time.monotonic()``.
-        max_rounds : int
-            After Ctrl-C there are the latencies of all complete ones.
+        Each of `alternatives` returns a program in newly allocated memory, which is freed at the
+        end of the round. Returns why it ended: ``"decided"``, ``"time limit"`` or ``"rounds"``.
 
         Raises
         ------
@@ -258,25 +236,14 @@ class Race:
 def confirm(
     tasks: Sequence[Sequence[Finalist]], measurer: Measurer, seconds: float
 ) -> Iterator[tuple[int, Race]]:
-    """Let the finalists of several tasks race, the first tasks first when time is short.
+    """Let the finalists of several tasks race, the first tasks first when time is short; after so
+    many seconds, no round is begun. One that has no rival races, too: its latency is confirmed.
 
     Those that are slower with confidence leave (Maron and Moore, 1994). Yields the position and the
     race of each task, as soon as it is finished, or when the time is over, if anything races.
-
-    Parameters
-    ----------
-    tasks : sequence of sequence of Finalist
-        Those of each task. One that has no rival races, too: its latency is confirmed.
-    measurer : Measurer
-    seconds : float
-        After so many, no round is begun.
     """
     end = time.monotonic() + seconds
-    races = {
-        i: Race(len(finalists), alpha=_CONFIRMATION_ALPHA)
-        for i, finalists in enumerate(tasks)
-        if finalists
-    }
+    races = {i: Race(len(own), alpha=_CONFIRMATION_ALPHA) for i, own in enumerate(tasks) if own}
     turns = [i for i in races for _ in range(_FIRST_ROUNDS)]
     while turns and time.monotonic() < end:
         for i in turns:
@@ -290,8 +257,6 @@ def confirm(
                     if race.racing:
                         yield i, race
         turns = list(races)
-    yield from (
-        (i, race)
-        for i, race in races.items()
-        if race.racing and len(race.latencies) >= _FIRST_ROUNDS
-    )
+    for i, race in races.items():
+        if race.racing and len(race.latencies) >= _FIRST_ROUNDS:
+            yield i, race

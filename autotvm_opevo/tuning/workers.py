@@ -135,10 +135,19 @@ class Worker:
             As raised by the function.
         """
         try:
-            if self._connection is None:
-                self._start()
+            connection = self._connection or self._start()
             self.calls += 1
-            failed, value = self._exchange((function, arguments), timeout)
+            try:
+                connection.send_bytes(cloudpickle.dumps((function, arguments)))
+                if not self._answers(connection, timeout):
+                    raise TimeoutError(f"took longer than {timeout:g} seconds")
+                failed, value = pickle.loads(connection.recv_bytes())
+            except BlockingIOError as error:
+                raise TimeoutError(
+                    f"the worker process took no message for {_SEND_TIMEOUT} seconds"
+                ) from error
+            except (EOFError, ConnectionError) as error:
+                raise ChildProcessError("the worker process died") from error
         except BaseException:
             self.kill()  # what it still does must not answer the next call
             raise
@@ -196,7 +205,7 @@ class Worker:
                 return True
         return connection.poll()
 
-    def _start(self) -> None:
+    def _start(self) -> Connection:
         self._interrupted, self.calls = False, 0
         try:
             self._connection = connection = ForkServer.start(self._module).fork()
@@ -226,22 +235,7 @@ class Worker:
             raise ForkServerError(
                 f"no worker process could be started: {error.strerror or error}"
             ) from error
-
-    def _exchange(self, message: Any, timeout: float) -> tuple[bool, Any]:
-        connection = self._connection
-        assert connection is not None
-        try:
-            connection.send_bytes(cloudpickle.dumps(message))
-            if not self._answers(connection, timeout):
-                raise TimeoutError(f"took longer than {timeout:g} seconds")
-            answer: tuple[bool, Any] = pickle.loads(connection.recv_bytes())
-        except BlockingIOError as error:
-            raise TimeoutError(
-                f"the worker process took no message for {_SEND_TIMEOUT} seconds"
-            ) from error
-        except (EOFError, ConnectionError) as error:
-            raise ChildProcessError("the worker process died") from error
-        return answer
+        return connection
 
 
 def call_once(module: str, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -80,7 +80,7 @@ class TestMeasurer:
             assert all(0 < measurer.retime(finalist) < 1 for finalist in finalists)
             measurer.restart()
             assert 0 < measurer.retime(finalists[0]) < 1
-            folder = measurer.finalists._folder
+            folder = measurer.finalists._folder.name
             assert sum(name.endswith(".tar") for name in os.listdir(folder)) == 5
         assert not os.path.exists(folder)
         assert not measurer.finalists.of(key_of(task.target, task))
