@@ -62,9 +62,7 @@ class OperatorComparison:
 
     @property
     def spread(self) -> float:
-        """Seconds by which the logs differ in a run of the network; infinite if only some have the
-        operator.
-        """
+        """Seconds by which the logs differ in a run of the network; infinite if one lacks it."""
         known = [latency for latency in self.latencies if latency < inf]
         return self.count * (max(self.latencies) - min(known)) if known and not self.same else 0.0
 
@@ -118,9 +116,7 @@ class Comparison:
 
     @property
     def untuned_is_better(self) -> bool:
-        """Of one log: whether its network is slower than the untuned one, or computes something
-        else.
-        """
+        """Of one log: whether its network is slower than the untuned one, or wrong."""
         return not self.outputs_match or (
             bool(self.race.latencies) and self.race.speedup(1, 0).is_slower
         )

@@ -23,9 +23,7 @@ _REAP_INTERVAL = 1.0
 
 
 def main() -> None:
-    """Import a module and fork for each request on a socket, both named by the last arguments; kill
-    all children at its end.
-    """
+    """Import a module, fork for each request on a socket, and kill all children at the end."""
     *_, module, descriptor = sys.argv
     importlib.import_module(module)
     children: set[int] = set()

@@ -41,9 +41,7 @@ def best_file(log: Path) -> Path:
 
 
 def best_of(log: Path) -> Path:
-    """The best records of a log or work directory if `tune_network` has written any, else the log
-    itself.
-    """
+    """The best records of a log or work directory if it has any file of them, else itself."""
     best = log / BEST_DATABASE if log.is_dir() else best_file(log)
     return best if best.exists() else log
 

@@ -112,9 +112,7 @@ class Measurer(ABC):
             self._free.set()
 
     def cancel(self) -> None:
-        """Drop the trials that do not run yet, and what is built for them: it would disturb what is
-        timed.
-        """
+        """Drop the trials that do not run yet, and builds, which would disturb what is timed."""
         for trial in list(self._trials):
             trial.cancel()
         if self._builders is not None:
@@ -126,9 +124,8 @@ class Measurer(ABC):
         run: Callable[[AbstractContextManager[None]], Any],
         on_this_cpu: bool,
     ) -> Future[Any]:
-        """The future of the trial that `run` returns, which begins when what it needs is built.
-
-        What needs the device for itself is within the context manager that it gets.
+        """The future of what `run` returns; it runs when what it needs is built, and times within
+        the context manager that it gets.
         """
         trial: Future[Any] = Future()
         self._trials.add(trial)

@@ -26,9 +26,7 @@ _RESULTS = 32
 
 @lru_cache(maxsize=2)
 def read_prior(path: Path) -> Mapping[str, Sequence[Source]]:
-    """The sources in a file, by the name of their template; MetaSchedule's, with knobs by role,
-    have an empty one.
-    """
+    """The sources in a file, by the name of their template, empty for MetaSchedule's."""
     sources: dict[str, list[Source]] = defaultdict(list)
     with open(path, encoding="utf-8") as file:
         for entry in map(json.loads, file):

@@ -157,9 +157,7 @@ def random_arrays(types: Iterable[tuple[tuple[int, ...], str]]) -> list[Array]:
 
 
 def _relative_error(x: Array, y: Array) -> float:
-    """Largest difference relative to the largest value of `x`; infinite where only one of the two
-    is finite.
-    """
+    """Largest difference relative to the largest `x`; infinite if one alone is not finite."""
     x, y = x.astype("float64"), y.astype("float64")
     if not np.array_equal(np.isfinite(x), np.isfinite(y)):
         return float("inf")

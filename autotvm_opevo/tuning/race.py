@@ -50,9 +50,7 @@ _CONFIRMATION_ALPHA = 0.5
 
 
 class Estimate(NamedTuple):
-    """A positive quantity and its confidence interval. What it says of differences is of a ratio,
-    such as a speedup.
-    """
+    """A positive quantity and its confidence interval; differences are those of a ratio."""
 
     value: float
     low: float
@@ -157,9 +155,7 @@ class Race:
 
     @property
     def racing(self) -> list[int]:
-        """The contestants that may be the fastest: none that failed, or is slower with
-        confidence.
-        """
+        """The contestants that may be the fastest: none that failed, or is slower for sure."""
         fit = self._fit
         if not self.latencies or not fit:
             return fit

@@ -66,9 +66,7 @@ class Roofline:
         return self.bandwidths[-1][1] if self.bandwidths else 0.0
 
     def latency(self, flop: float, size: float) -> float:
-        """Seconds for `flop` operations on `size` bytes, at least; small sizes, which caches hold,
-        cost nothing.
-        """
+        """Seconds for `flop` operations on `size` bytes, at least; what caches hold is free."""
         bandwidth = next(
             (speed for read, speed in reversed(self.bandwidths) if read <= size), math.inf
         )
@@ -76,9 +74,7 @@ class Roofline:
 
 
 def measure(te: Any, seconds: Seconds, threads: int) -> Roofline:
-    """Measure a machine, with ``tvm.te``, a function that runs kernels there, and the number of
-    TVM's threads.
-    """
+    """Measure a machine, whose TVM has this ``tvm.te`` and number of threads."""
     bandwidths = tuple((float(size), size / seconds(_sum(te, size))) for size in _READS)
     return Roofline(measure_flops(te, seconds), bandwidths, threads)
 

@@ -78,9 +78,7 @@ class Budget:
 
 @dataclass
 class _Batch:
-    """Candidates that a task, by position, proposed together, and how many of their trials are not
-    finished.
-    """
+    """Candidates that a task proposed together; `left` is the number of unfinished trials."""
 
     task: int
     candidates: Sequence[Any]
@@ -155,9 +153,7 @@ class TuningRun(ABC):
         return any(task.latency < inf for task in self._tasks)
 
     def announce(self, tuner: str, log: str, notes: Iterable[str]) -> None:
-        """Say what there is to do, and what else to know of it, before worker processes start,
-        which takes seconds; tell the run log if there is anything.
-        """
+        """Say what there is to do before worker processes start, which takes seconds."""
         tasks, trials = pluralize(len(self._tasks), "task"), pluralize(self._budget.trials, "trial")
         what, known = f"{tasks}, {trials}", f"{self.trials} of them"
         if self._budget.trials >= UNLIMITED:
@@ -397,8 +393,9 @@ class TuningRun(ABC):
 
     @abstractmethod
     def _use_confirmed(self, task: Any, best: Any, latency: float) -> str:
-        """Take a trial of this call, or the best record before it, as the task's best, with its
-        latency in seconds from now on; returns its record for the run log."""
+        """Take a trial of this call, or the best record before it, as the best; returns its record
+        for the run log.
+        """
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -421,9 +418,7 @@ class TuningRun(ABC):
         self._run_log.write(RunEnded(self.phases, self.stop_reason, learned))
 
     def _compare(self, compare: Callable[[], Comparison]) -> None:
-        """Compare the network before and after. An error here must not cost the user the result of
-        hours of tuning.
-        """
+        """Compare before and after; an error here must not cost the result of hours of tuning."""
         untuned_is_better, self.untuned = self.untuned, False
         if untuned_is_better:
             self.write_best()  # the tuned network, which is compared

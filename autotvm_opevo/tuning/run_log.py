@@ -115,9 +115,7 @@ class MeasuringBegan(Event):
 
 
 class TrialEnded(Event):
-    """A trial has failed or, with MetaSchedule, ended in any way: the kind of failure, and the
-    error message.
-    """
+    """A trial has failed or, with MetaSchedule, ended in any way: the kind of failure and message."""
 
     task: str
     failure: str = ""
@@ -279,9 +277,7 @@ class Confirmation(NamedTuple):
 
 @dataclass
 class Runs:
-    """The runs that wrote a log one after the other, replayed from its run log. What is unknown is
-    empty, 0 or None.
-    """
+    """The runs that wrote a log, replayed; what is unknown is empty, 0 or None."""
 
     # Unix timestamps of their starts, and of when they began to measure tasks.
     starts: list[float] = field(default_factory=list)
@@ -386,9 +382,7 @@ class Runs:
 
 
 def _builtin(value: Any) -> Any:
-    """A scalar of numpy as Python's; any other object, a vertex of a user's own topology, as
-    text.
-    """
+    """A scalar of numpy as Python's; a vertex of a user's own topology as text."""
     return value.item() if hasattr(value, "item") else repr(value)
 
 

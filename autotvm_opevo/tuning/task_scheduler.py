@@ -82,9 +82,7 @@ class TaskProgress:
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator of the network, which runs `count` times (n_o) and is implemented by any of
-    `tasks` (A_o, by position).
-    """
+    """An operator, which runs `count` times (n_o), by any of `tasks` (A_o, by position)."""
 
     count: int
     tasks: tuple[int, ...]
@@ -280,9 +278,7 @@ def _active_tasks(tasks: Sequence[TaskProgress]) -> list[int]:
 def _expected_reductions(
     tasks: Sequence[TaskProgress], operators: Sequence[Operator]
 ) -> dict[int, float]:
-    """Expected reduction of f, in seconds, by one more round of each task with a successful
-    trial.
-    """
+    """Expected reduction of f, in seconds, by one more round of each task that succeeded."""
     throughput: defaultdict[str, float] = defaultdict(float)  # max V_k, FLOP/s, by kind
     rounds = sum(len(task.latencies) for task in tasks)
     trials_per_round = sum(task.trials for task in tasks) / max(1, rounds)
@@ -302,9 +298,7 @@ def _expected_reductions(
 
 
 def _latency_gradient(task: TaskProgress, throughput: float, trials_per_round: float) -> float:
-    """dg_i/dt_i, t_i in mean rounds: alpha * backward difference + (1 - alpha) * optimistic guess;
-    at most 0.
-    """
+    """dg_i/dt_i, t_i in mean rounds, by past difference and optimistic guess; at most 0."""
     finite = [g for g in task.latencies if g < math.inf]
     rounds = task.trials / trials_per_round if task.trials else len(task.latencies)
     window = min(_BACKWARD_WINDOW, len(finite) - 1)

@@ -74,9 +74,7 @@ class ThisMachine:
         self._tvm, self._measure_flops = tvm, measure_flops
 
     def target(self) -> Any:
-        """The target of this machine's GPU if it has one, else of its CPU: a string or a
-        ``tvm.target.Target``.
-        """
+        """The target of this machine's GPU if it has one, else of its CPU."""
         device = self._tvm.device
         gpu = next((kind for kind in _GPUS if device(kind, 0).exist), None)
         return self._tvm.target.Target.from_device(device(gpu, 0)) if gpu else self.cpu_target()
@@ -134,9 +132,7 @@ class ThisMachine:
         return _target(best)
 
     def check(self, target: Any) -> None:
-        """Raise `ValueError` for a CPU's target whose code this machine cannot run, by its triple
-        or its processor's features.
-        """
+        """Raise `ValueError` for a CPU's target whose code this machine cannot run."""
         machine, triple = platform.machine(), str(target.attrs.get("mtriple", ""))
         names = machine, triple.partition("-")[0]
         here, there = (_FAMILIES.match(name.lower()) for name in names)
@@ -149,9 +145,7 @@ class ThisMachine:
             raise self.cannot_run(target)
 
     def cannot_run(self, target: Any) -> ValueError:
-        """An error that names the instructions of a target that this machine lacks, and a target
-        that works.
-        """
+        """An error that names what this machine lacks for a target, and a target that works."""
         works = self.cpu_target()
         features = self._features(target)
         lacking = missing(features)
@@ -215,9 +209,7 @@ def missing(features: Iterable[str]) -> list[str]:
 
 
 def reported_features() -> frozenset[str]:
-    """What this processor says that it has, in lower case, without dots, hyphens and underscores;
-    empty if that is unknown.
-    """
+    """What this processor says it has, in plain lower case; empty if unknown."""
     if _CPUINFO.exists():
         cpu = _cpuinfo()
         words = (cpu.get("flags") or cpu.get("Features", "")).split()

@@ -77,9 +77,7 @@ class ForkServer:
 
     @classmethod
     def start(cls, module: str) -> ForkServer:
-        """This process's server for a module, started if it does not run; returns before the module
-        is imported.
-        """
+        """This process's server for a module; returns before the module is imported."""
         with cls._sharing:
             if module not in cls._shared or not cls._shared[module]._running():
                 cls._shared[module] = cls(module)
@@ -248,9 +246,7 @@ def call_once(module: str, function: Callable[..., Any], *arguments: Any) -> Any
 
 
 class WorkerPool:
-    """Up to `size` workers, which call functions at the same time; one is replaced after
-    `max_calls` of them.
-    """
+    """Up to `size` workers, each replaced after `max_calls`, for calls at the same time."""
 
     def __init__(self, module: str, size: int, max_calls: float = inf) -> None:
         self._module, self._size, self._max_calls = module, size, max_calls
