@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 # The versions that TVM's frontends can read; the same as in the extra ``onnx``.
 ONNX = "onnx<1.19"
@@ -61,35 +62,25 @@ def require(module: str, name: str, lacks: Callable[[], str], what_to_do: str) -
     RequirementError
         If the module cannot be imported.
     """
+
+    def load(module: str, what: str, absent: Callable[[], str]) -> Any:
+        try:
+            return import_module(module)
+        except Exception as error:  # OSError if a library cannot be loaded; others occur, too
+            found = f"{what} cannot be imported: {type(error).__name__}: {error}"
+            if isinstance(error, ModuleNotFoundError):
+                is_absent = f"{module}.".startswith(f"{error.name}.")
+                found = absent() if is_absent else f"{what} lacks a module: {error}"
+            raise RequirementError(found, what_to_do) from error
+
     _remove_memoize_folder_at_exit()
-    try:
-        tvm = import_module("tvm")
-    except ModuleNotFoundError as error:
-        if error.name != "tvm":
-            raise RequirementError(
-                f"a TVM that lacks a module of its own: {error}", what_to_do
-            ) from error
-        raise RequirementError("no TVM: there is no module 'tvm'", what_to_do) from error
-    except Exception as error:  # OSError if its library cannot be loaded; others occur, too
-        reason = f"{type(error).__name__}: {error}"
-        raise RequirementError(f"a TVM that cannot be imported: {reason}", what_to_do) from error
-    version = (
-        f"TVM {getattr(tvm, '__version__', 'of unknown version')} in "
-        f"{getattr(tvm, '__path__', ['?'])[0]}"
+    tvm = load("tvm", "a TVM that", lambda: "no TVM: there is no module 'tvm'")
+    number, folder = (
+        getattr(tvm, "__version__", "of unknown version"),
+        getattr(tvm, "__path__", "?"),
     )
-    try:
-        import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise RequirementError(
-                f"{version}, whose {name} lacks a module: {error}", what_to_do
-            ) from error
-        raise RequirementError(f"{version}, {lacks()}", what_to_do) from error
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise RequirementError(
-            f"{version}, whose {name} cannot be imported: {reason}", what_to_do
-        ) from error
+    version = f"TVM {number} in {folder[0]}"
+    load(module, f"{version}, whose {name}", lambda: f"{version}, {lacks()}")
     return version
 
 
@@ -98,12 +89,7 @@ _memoize_folders: set[Path] = set()
 
 
 def _remove_memoize_folder_at_exit() -> None:
-    """Clean up after TVMs that create an empty folder in the working directory whenever they are
-    imported.
-
-    Their worker processes do so, too, therefore the folder is removed when this process ends, not
-    right after the import.
-    """
+    """Remove, at exit, the empty folder that some TVMs and their workers create on import."""
     folder = Path.cwd() / _MEMOIZE_FOLDER
     if folder not in _memoize_folders:
         _memoize_folders.add(folder)

@@ -83,7 +83,7 @@ def test_a_tvm_without_autotvm(tmp_path):
         ),
         (
             "import a_module_that_is_not_there",
-            "found a TVM that lacks a module of its own: No module named",
+            "found a TVM that lacks a module: No module named",
         ),
     ],
 )

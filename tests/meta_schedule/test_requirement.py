@@ -75,7 +75,7 @@ def test_a_version_of_tvm_ffi_that_crashes():
     [
         (
             {"__init__": "import a_module_that_is_not_there"},
-            "found a TVM that lacks a module of its own: No module named 'a_mod",
+            "found a TVM that lacks a module: No module named 'a_mod",
         ),
         (
             {"__init__": "raise OSError('libtvm.so: no such file')"},
