@@ -20,7 +20,7 @@ def positive(text: str) -> int:
     8
     """
     if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"must be an integer of at least 1, {text!r} given")
+        raise _must_be("an integer of at least 1", text)
     return int(text)
 
 
@@ -36,9 +36,7 @@ def duration(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise ArgumentTypeError(
-            f"must be a positive number of seconds, or such as 45s, 90m or 2h, {text!r} given"
-        )
+        raise _must_be("a positive number of seconds, or such as 45s, 90m or 2h", text)
     return seconds
 
 
@@ -50,28 +48,19 @@ def shape(text: str) -> tuple[int, ...]:
     """
     extents = text.split("x")
     if not all(extent.isdecimal() and int(extent) > 0 for extent in extents):
-        raise ArgumentTypeError(
-            f"must be extents of at least 1, such as 1x3x224x224, {text!r} given"
-        )
+        raise _must_be("extents of at least 1, such as 1x3x224x224", text)
     return tuple(map(int, extents))
 
 
 def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """The name and shape of a model's input.
+    """The name and shape of a model's input; a scalar has no extents.
 
-    >>> named_shape("data=1x3x224x224")
-    ('data', (1, 3, 224, 224))
-
-    A scalar has no extents:
-
-    >>> named_shape("threshold=")
-    ('threshold', ())
+    >>> named_shape("data=1x3x224x224"), named_shape("threshold=")
+    (('data', (1, 3, 224, 224)), ('threshold', ()))
     """
     name, separator, extents = text.rpartition("=")  # a name may have one, too
     if not separator:
-        raise ArgumentTypeError(
-            f"must be an input's name and shape, such as data=1x3x224x224, {text!r} given"
-        )
+        raise _must_be("an input's name and shape, such as data=1x3x224x224", text)
     try:
         return name, shape(extents) if extents else ()
     except ArgumentTypeError as error:
@@ -88,9 +77,7 @@ def attribute(text: str) -> tuple[str, Any]:
     try:
         return name, json.loads(value)
     except ValueError:
-        raise ArgumentTypeError(
-            f"must be a name and a value in JSON, such as strides=[2,2], {text!r} given"
-        ) from None
+        raise _must_be("a name and a value in JSON, such as strides=[2,2]", text) from None
 
 
 def address(text: str) -> tuple[str, int]:
@@ -101,7 +88,9 @@ def address(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise ArgumentTypeError(
-            f"must be a host and a port, such as 127.0.0.1:9190, {text!r} given"
-        )
+        raise _must_be("a host and a port, such as 127.0.0.1:9190", text)
     return host or "127.0.0.1", int(port)
+
+
+def _must_be(what: str, text: str) -> ArgumentTypeError:
+    return ArgumentTypeError(f"must be {what}, {text!r} given")

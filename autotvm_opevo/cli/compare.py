@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autotvm_opevo.cli import workload
 from autotvm_opevo.cli.argument_types import TIMEOUT, duration
 from autotvm_opevo.cli.main import command
 from autotvm_opevo.tuning.logs import check_logs
-
-if TYPE_CHECKING:
-    from autotvm_opevo.tuning.comparison import Comparison
 
 _DESCRIPTION = """Tell which of several logs makes a network fastest.
 
@@ -59,39 +56,29 @@ def add(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     workload.check(options)
     check_logs(options.logs)  # before TVM is imported, which takes seconds
-    comparison = (
-        _compare_meta_schedule if workload.has_meta_schedule(options) else _compare_autotvm
-    )(options)
+    compare_logs: Any
+    workloads: Any
+    runner: Any = None
+    if workload.has_meta_schedule(options):
+        from autotvm_opevo.meta_schedule import compare_logs, make_runner
+        from autotvm_opevo.networks import relax as workloads
+
+        if options.rpc_tracker:
+            runner = make_runner(TIMEOUT, options.rpc_key, *options.rpc_tracker)
+    else:
+        from autotvm_opevo.autotvm.requirement import require_autotvm
+
+        require_autotvm()
+        from tvm import autotvm
+
+        from autotvm_opevo.autotvm import compare_logs
+        from autotvm_opevo.networks import relay as workloads
+
+        if options.rpc_tracker:
+            runner = autotvm.RPCRunner(options.rpc_key, *options.rpc_tracker)
+    mod, params = workload.load(options, workloads)
+    comparison = compare_logs(
+        mod, params, options.target, options.logs, time_limit=options.time_limit, runner=runner
+    )
     print(comparison)
     return 0 if comparison.outputs_match else 1
-
-
-def _compare_autotvm(options: argparse.Namespace) -> Comparison:
-    from autotvm_opevo.autotvm.requirement import require_autotvm
-
-    require_autotvm()
-    from tvm import autotvm
-
-    from autotvm_opevo.autotvm import compare_logs
-    from autotvm_opevo.networks import relay as workloads
-
-    runner = (
-        autotvm.RPCRunner(options.rpc_key, *options.rpc_tracker) if options.rpc_tracker else None
-    )
-    mod, params = workload.load(options, workloads)
-    return compare_logs(
-        mod, params, options.target, options.logs, time_limit=options.time_limit, runner=runner
-    )
-
-
-def _compare_meta_schedule(options: argparse.Namespace) -> Comparison:
-    from autotvm_opevo.meta_schedule import compare_logs, make_runner
-    from autotvm_opevo.networks import relax as workloads
-
-    runner = (
-        make_runner(TIMEOUT, options.rpc_key, *options.rpc_tracker) if options.rpc_tracker else None
-    )
-    mod, params = workload.load(options, workloads)
-    return compare_logs(
-        mod, params, options.target, options.logs, time_limit=options.time_limit, runner=runner
-    )

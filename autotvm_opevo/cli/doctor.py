@@ -9,8 +9,10 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
@@ -48,16 +50,8 @@ def _run(_: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the diagnosis.
-
-    Attributes
-    ----------
-    name, found : str
-        The component and its state.
-    ok : bool or None
-        Whether it works; None for an optional component that is not installed.
-    what_to_do : str
-        A hint where it is missing or broken.
+    """One line of the diagnosis: a component, its state, whether it works, None for an optional one
+    that is not installed, and a hint where it is missing or broken.
     """
 
     name: str
@@ -71,90 +65,51 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Check all components.
-
-    Examples
-    --------
-    >>> [finding.name for finding in examine()][:3]  # doctest: +SKIP
-    ['autotvm_opevo', 'Python', 'libraries']
-    """
+    """Check all components."""
     libraries = ("msgspec", "numpy", "scipy", "threadpoolctl", "tqdm")
-    adapters = list(_adapters())
-    autotvm = adapters[0].ok is True
+    adapters = [
+        _adapter("AutoTVM", "autotvm", "from autotvm_opevo import OpEvoTuner"),
+        _adapter(
+            "MetaSchedule",
+            "meta_schedule",
+            "from autotvm_opevo.meta_schedule import OpEvoStrategy",
+        ),
+    ]
+    autotvm, one_works = adapters[0].ok is True, any(adapter.ok for adapter in adapters)
+    if one_works:  # no TVM has both
+        adapters = [one if one.ok else Finding(one.name, one.found, None) for one in adapters]
+    elif not find_spec("tvm"):  # the search works on spaces of the user's own
+        adapters = [replace(adapter, ok=None) for adapter in adapters]
+    system = f"{platform.system()} {platform.machine()}"
     return [
         Finding("autotvm_opevo", __version__),
-        Finding(
-            "Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-        ),
+        Finding("Python", f"{platform.python_version()} on {system}"),
         Finding("libraries", ", ".join(f"{name} {_version(name)}" for name in libraries)),
         *adapters,
-        *([*_compilers(), *_devices(autotvm)] if any(adapter.ok for adapter in adapters) else []),
+        *([*_compilers(), *_devices(autotvm)] if one_works else []),
         *_optional(autotvm),
     ]
 
 
-def _adapters() -> Iterator[Finding]:
-    """Both adapters; no TVM has both, and without any the search works on spaces of the user's
-    own.
-    """
-    adapters = [_adapter("AutoTVM", _autotvm), _adapter("MetaSchedule", _meta_schedule)]
-    one_works = any(adapter.ok for adapter in adapters)
-    for adapter in adapters:
-        if adapter.ok:
-            yield adapter
-        elif one_works:
-            yield replace(adapter, ok=None, what_to_do="")
-        else:
-            yield replace(adapter, ok=False if find_spec("tvm") else None)
-
-
-def _adapter(name: str, load: Callable[[], str]) -> Finding:
+def _adapter(name: str, folder: str, use: str) -> Finding:
     try:
-        return Finding(name, load())
+        requirement = import_module(f"autotvm_opevo.{folder}.requirement")
+        return Finding(name, f"{getattr(requirement, f'require_{folder}')()}: `{use}` works")
     except ImportError as error:
-        return Finding(
-            name, getattr(error, "found", str(error)), False, getattr(error, "what_to_do", "")
-        )
-
-
-def _autotvm() -> str:
-    from autotvm_opevo.autotvm.requirement import require_autotvm
-
-    return f"{require_autotvm()}: `from autotvm_opevo import OpEvoTuner` works"
-
-
-def _meta_schedule() -> str:
-    from autotvm_opevo.meta_schedule.requirement import require_meta_schedule
-
-    return (
-        f"{require_meta_schedule()}: `from autotvm_opevo.meta_schedule import OpEvoStrategy` works"
-    )
+        found, what_to_do = getattr(error, "found", str(error)), getattr(error, "what_to_do", "")
+        return Finding(name, found, False, what_to_do)
 
 
 def _compilers() -> Iterator[Finding]:
-    found = next(
-        (
-            path
-            for name in ("g++", "gcc", "clang++", "clang", "c++", "cc")
-            if (path := shutil.which(name))
-        ),
-        None,
-    )
-    if found:
+    names = ("g++", "gcc", "clang++", "clang", "c++", "cc")
+    if found := next(filter(None, map(shutil.which, names)), None):
         yield Finding("C compiler", found)
     else:
-        yield Finding(
-            "C compiler",
-            "none found",
-            False,
-            "TVM needs one to link what it measures: install g++ or clang",
-        )
+        what_to_do = "TVM needs one to link what it measures: install g++ or clang"
+        yield Finding("C compiler", "none found", False, what_to_do)
     nvcc = shutil.which("nvcc")
-    yield (
-        Finding("CUDA compiler", nvcc)
-        if nvcc
-        else Finding("CUDA compiler", "none found; only needed for NVIDIA GPUs", None)
-    )
+    missing = "none found; only needed for NVIDIA GPUs"
+    yield Finding("CUDA compiler", nvcc or missing, True if nvcc else None)
 
 
 _QUERY = """
@@ -172,11 +127,17 @@ print(local_cpu_target())
 """
 
 
+def _ask(query: str) -> subprocess.CompletedProcess[str] | None:
+    """A child process that has ended; None if it did not in time."""
+    command = [sys.executable, "-c", query]
+    with suppress(subprocess.TimeoutExpired):
+        return subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
+    return None
+
+
 def _devices(autotvm: bool) -> Iterator[Finding]:
-    try:
-        command = [sys.executable, "-c", _QUERY]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
-    except subprocess.TimeoutExpired:
+    done = _ask(_QUERY)
+    if done is None:
         what_to_do = (
             "a driver hangs: tvm.device(...).exist does not return for cuda, rocm, "
             "opencl, vulkan or metal"
@@ -184,12 +145,8 @@ def _devices(autotvm: bool) -> Iterator[Finding]:
         yield Finding("devices", f"no answer within {_PATIENCE} s", False, what_to_do)
         return
     if done.returncode:
-        yield Finding(
-            "devices",
-            last_line(done.stderr),
-            False,
-            "`import tvm` works, but querying the devices fails",
-        )
+        what_to_do = "`import tvm` works, but querying the devices fails"
+        yield Finding("devices", last_line(done.stderr), False, what_to_do)
         return
     *_, threads, kinds = ["", "", *done.stdout.splitlines()]
     gpus = [kind for kind in kinds.split() if kind != "llvm"]
@@ -214,16 +171,10 @@ def _devices(autotvm: bool) -> Iterator[Finding]:
 
 def _cpu(adapter: str) -> Finding:
     """The target of this machine's CPU, whose code has run."""
-    command = [sys.executable, "-c", _CPU_QUERY.format(adapter=adapter)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
-    except subprocess.TimeoutExpired:
-        return Finding(
-            "CPU",
-            f"no kernel has run within {_PATIENCE} s",
-            False,
-            "end other work on this machine, and try again",
-        )
+    done = _ask(_CPU_QUERY.format(adapter=adapter))
+    if done is None:
+        what_to_do = "end other work on this machine, and try again"
+        return Finding("CPU", f"no kernel has run within {_PATIENCE} s", False, what_to_do)
     if done.returncode:
         what_to_do = (
             "build TVM for this processor, or measure on another machine, with an "
@@ -237,24 +188,17 @@ def _optional(autotvm: bool) -> Iterator[Finding]:
     xgboost = _version("xgboost") or _version("xgboost-cpu")
     if not xgboost:
         yield Finding("xgboost", "not installed; only needed for TVM's own cost models", None)
-    elif autotvm and int(xgboost.partition(".")[0]) >= 2:
-        yield Finding(
-            "xgboost",
-            f'{xgboost}: XGBTuner needs loss_type="rank-binary" or "reg"; "rank" fails since '
-            "xgboost 2",
-        )
     else:
-        yield Finding("xgboost", xgboost)
-    yield _extra("reports", "jinja2", "matplotlib")
-    yield _extra("ONNX files", "onnx")
-
-
-def _extra(name: str, *packages: str) -> Finding:
-    missing = [package for package in packages if not _version(package)]
-    if missing:
-        named = " ".join(f"'{ONNX}'" if package == "onnx" else package for package in missing)
-        return Finding(name, f"not installed: pip install {named}", None)
-    return Finding(name, ", ".join(f"{package} {_version(package)}" for package in packages))
+        fails = 'XGBTuner needs loss_type="rank-binary" or "reg"; "rank" fails since xgboost 2'
+        is_new = autotvm and int(xgboost.partition(".")[0]) >= 2
+        yield Finding("xgboost", f"{xgboost}: {fails}" if is_new else xgboost)
+    for name, packages in (("reports", ("jinja2", "matplotlib")), ("ONNX files", ("onnx",))):
+        if missing := [package for package in packages if not _version(package)]:
+            named = " ".join(f"'{ONNX}'" if package == "onnx" else package for package in missing)
+            yield Finding(name, f"not installed: pip install {named}", None)
+        else:
+            found = ", ".join(f"{package} {_version(package)}" for package in packages)
+            yield Finding(name, found)
 
 
 def _version(package: str) -> str:

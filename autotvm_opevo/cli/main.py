@@ -31,17 +31,7 @@ Each command has its own --help, with more examples.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The command line without the program's name; that of this process by default.
-
-    Returns
-    -------
-    int
-        The exit status.
+    """Run a command, this process's by default, and return its exit status.
 
     Raises
     ------
@@ -107,26 +97,11 @@ def command(
     run: Callable[[argparse.Namespace], int],
     runs_kernels: bool = False,
 ) -> argparse.ArgumentParser:
-    """Add a command. Its help has what it does, the options, examples and exit statuses.
+    """Add a command to what ``add_subparsers`` returned, given its line in the program's help, and
+    what its own help says before and after the options; returns its parser.
 
-    Parameters
-    ----------
-    commands : object
-        What ``add_subparsers`` of the program's parser returned.
-    name, summary : str
-        The command and its line in the program's help.
-    description, examples, status : str
-        Paragraphs of the command's help: the first is before the options, the others are after
-        them. ``%(prog)s`` stands for program and command.
-    run : callable
-        Takes the parsed options and returns the exit status.
-    runs_kernels : bool
-        Whether TVM may run kernels, which then use all cores.
-
-    Returns
-    -------
-    argparse.ArgumentParser
-        The command's parser, for its arguments.
+    `run` takes the parsed options and returns the exit status. If TVM may run kernels, these use
+    all cores.
     """
     parser: argparse.ArgumentParser = commands.add_parser(
         name, help=summary, description=description, epilog=f"{examples}\n{status}"

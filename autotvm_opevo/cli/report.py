@@ -23,15 +23,8 @@ a file that is not a log."""
 
 def add(commands: Any) -> None:
     """Add the command to a parser's subcommands."""
-    report = command(
-        commands,
-        "report",
-        "print a verdict on tuning runs, or write a page about them",
-        _DESCRIPTION,
-        _EXAMPLES,
-        _STATUS,
-        _run,
-    )
+    summary = "print a verdict on tuning runs, or write a page about them"
+    report = command(commands, "report", summary, _DESCRIPTION, _EXAMPLES, _STATUS, _run)
     report.add_argument(
         "logs",
         nargs="+",

@@ -35,15 +35,9 @@ different outputs or could not be compared; 2 invalid arguments; 130 interrupted
 
 def add(commands: Any) -> None:
     """Add the command to the program's parser."""
+    summary = "tune a network, an operator or a model file"
     tune = command(
-        commands,
-        "tune",
-        "tune a network, an operator or a model file",
-        _DESCRIPTION,
-        _EXAMPLES,
-        _STATUS,
-        _run,
-        runs_kernels=True,
+        commands, "tune", summary, _DESCRIPTION, _EXAMPLES, _STATUS, _run, runs_kernels=True
     )
     workload.add_workload(tune)
     workload.add_target(tune, "this machine's GPU if it has one, or its CPU")
@@ -117,9 +111,8 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError("--rpc-key requires --target, that of the devices")
     if options.no_transfer and options.history:
         raise ValueError("--history and --no-transfer exclude each other: leave one out")
-    result = (_tune_meta_schedule if workload.has_meta_schedule(options) else _tune_autotvm)(
-        options
-    )
+    tune = _tune_meta_schedule if workload.has_meta_schedule(options) else _tune_autotvm
+    result = tune(options)
     print(result)
     if result.comparison is None and not result.comparison_error:  # no trial has succeeded
         return 0 if any(row.works for row in result.rows) else 1
@@ -156,22 +149,15 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
         )
     target = as_target(_target(options, local_target))
     mod, params = workload.load(options, workloads)
-    host, port = options.rpc_tracker or (None, None)
-    runner = make_runner(options.timeout, options.rpc_key, host, port)
     return tune_network(
         mod,
         params,
         target,
         options.log,
-        _trials(options),
         strategy=strategies[options.tuner],
         builder=LocalBuilder(timeout_sec=options.timeout, link=options.rpc_key is None),
-        runner=runner,
-        task_scheduler=options.task_scheduler,
-        time_limit=options.time_limit,
-        seed=options.seed,
-        transfer=not options.no_transfer,
-        history=options.history,
+        runner=make_runner(options.timeout, options.rpc_key, *_tracker(options)),
+        **_common(options),
     )
 
 
@@ -201,42 +187,41 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
         raise ValueError("--tuner evolutionary requires MetaSchedule, this TVM has AutoTVM")
     target = as_target(_target(options, local_target))
     mod, params = workload.load(options, workloads)
-    host, port = options.rpc_tracker or (None, None)
+    devices = options.rpc_key, *_tracker(options)
     return tune_network(
         mod,
         params,
         target,
         options.log,
-        trials=_trials(options),
-        measure_option=default_measure_option(target, options.timeout, options.rpc_key, host, port),
-        time_limit=options.time_limit,
+        measure_option=default_measure_option(target, options.timeout, *devices),
         tuner=tuners[options.tuner],
-        task_scheduler=options.task_scheduler,
         early_stopping=options.early_stopping,
-        seed=options.seed,
-        transfer=not options.no_transfer,
-        history=options.history,
+        **_common(options),
     )
 
 
-def _trials(options: argparse.Namespace) -> int:
-    """What is given; else a time limit is the only one, unless trials are divided beforehand."""
-    if options.trials is not None:
-        return int(options.trials)
-    return UNLIMITED if options.time_limit and options.task_scheduler == "gradient" else 1000
+def _tracker(options: argparse.Namespace) -> Any:
+    return options.rpc_tracker or (None, None)
+
+
+def _common(options: argparse.Namespace) -> dict[str, Any]:
+    """What both take; without trials, a time limit is the only one, unless it has to be divided."""
+    unlimited = options.time_limit and options.task_scheduler == "gradient"
+    return {
+        "trials": options.trials or (UNLIMITED if unlimited else 1000),
+        "time_limit": options.time_limit,
+        "task_scheduler": options.task_scheduler,
+        "seed": options.seed,
+        "transfer": not options.no_transfer,
+        "history": options.history,
+    }
 
 
 def _target(options: argparse.Namespace, local_target: Callable[[], Any]) -> Any:
-    """The target that is given, else this machine's, which is said, and in how many threads kernels
-    run.
-    """
+    """The target that is given, else this machine's, which is said."""
     if options.target is not None:
         return options.target
-    target = local_target()
-    threads = (
-        f", with TVM_NUM_THREADS={os.environ['TVM_NUM_THREADS']}"
-        if "TVM_NUM_THREADS" in os.environ
-        else ""
-    )
-    print(f"no --target given, this machine's is {target}{threads}", file=sys.stderr)
+    target, threads = local_target(), os.environ.get("TVM_NUM_THREADS")
+    in_threads = f", with TVM_NUM_THREADS={threads}" if threads is not None else ""
+    print(f"no --target given, this machine's is {target}{in_threads}", file=sys.stderr)
     return target

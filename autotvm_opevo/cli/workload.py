@@ -90,13 +90,11 @@ def check(options: argparse.Namespace) -> None:
     """Raise `ValueError` for options that do not go together."""
     if (options.rpc_tracker is None) != (options.rpc_key is None):
         raise ValueError("--rpc-tracker and --rpc-key require each other, only one is given")
-    of_operators = [(name, "operator") for name in ("tensor", "dtype", "attribute")]
-    for name, only in (
-        ("batch", "network"),
-        *of_operators,
-        ("shape", "model"),
-        ("layout", "model"),
-    ):
+    belongs_to = {
+        **{"batch": "network", "shape": "model", "layout": "model"},
+        **dict.fromkeys(("tensor", "dtype", "attribute"), "operator"),
+    }
+    for name, only in belongs_to.items():
         if getattr(options, name) and not getattr(options, only):
             raise ValueError(f"--{name} requires --{only}")
     if options.layout and has_meta_schedule(options):
@@ -106,9 +104,8 @@ def check(options: argparse.Namespace) -> None:
 
 
 def has_meta_schedule(options: argparse.Namespace) -> bool:
-    """Whether to use MetaSchedule: as given, or as installed.
-
-    Without a TVM it is AutoTVM, whose adapter raises an error that names what is missing.
+    """Whether to use MetaSchedule: as given, or as installed. Without a TVM it is AutoTVM, whose
+    adapter raises an error that names what is missing.
     """
     if options.tvm:
         return bool(options.tvm == "meta-schedule")
