@@ -19,18 +19,8 @@ class LogInUse(RuntimeError):
 
 
 def check_writable(folder: Path, *files: Path) -> None:
-    """Raise if there is no room in a folder, or one of its files exists and cannot be appended to.
-
-    It is better to know before the first measurement than after it.
-
-    Raises
-    ------
-    OSError
-        The message names the folder or file.
-
-    Examples
-    --------
-    >>> check_writable(Path(tempfile.gettempdir()))
+    """Raise `OSError` if there is no room in a folder, or one of its files exists and cannot be
+    appended to: it is better to know before the first measurement than after it.
     """
     where = folder
     try:
@@ -62,10 +52,8 @@ def write_whole(path: Path, lines: Iterable[bytes]) -> None:
 
 
 def set_aside(path: Path, good: Iterable[bytes], bad: Sequence[bytes]) -> None:
-    """Keep the good lines in a file and move the bad ones to ``PATH.rejected``.
-
-    The rejected lines reach the disk before the file is replaced, so no line is lost if the process
-    is killed in between.
+    """Keep the good lines in a file and move the bad ones to ``PATH.rejected``. These reach the
+    disk first, so that no line is lost if the process is killed in between.
     """
     if bad:
         with open(f"{path}.rejected", "ab") as file:
@@ -95,13 +83,8 @@ _locks: WeakSet[Lock] = WeakSet()
 
 
 class Lock:
-    """A lock file held by one process at a time. The kernel releases it when that process ends,
-    whatever its children do.
-
-    Parameters
-    ----------
-    path : Path
-        The lock file, created when it is acquired and removed when it is released.
+    """A lock file, created when it is acquired, held by one process at a time, and removed when it
+    is released. The kernel releases it when that process ends, whatever its children do.
     """
 
     def __init__(self, path: Path) -> None:
@@ -109,12 +92,7 @@ class Lock:
         self._file: int | None = None
 
     def acquire(self, what: Path) -> None:
-        """Take the lock without waiting.
-
-        Parameters
-        ----------
-        what : Path
-            The file that the lock protects, for the error message.
+        """Take the lock without waiting; `what` is the file that it protects.
 
         Raises
         ------

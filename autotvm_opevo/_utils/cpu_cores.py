@@ -24,9 +24,7 @@ logger = logging.getLogger(__name__)
 
 def physical_cores() -> int:
     """Number of cores that this process may use, by its CPU affinity and its control groups'
-    quotas; 0 if unknown.
-
-    Hyper-threads are not counted, and of a quota whole cores only: threads that share a part of one
+    quotas; 0 if unknown. Of a quota whole cores only count, since threads that share a part of one
     wait for each other.
     """
     try:
@@ -75,11 +73,10 @@ def idle_cores(threads: int) -> str:
     cores = physical_cores()
     if not 0 < threads < cores:
         return ""
-    uses_all = (
-        f"TVM_NUM_THREADS={cores} uses all, which autotvm_opevo.use_all_cores() sets, as "
-        "this package's commands do"
+    return (
+        f"TVM runs kernels on {threads} of {cores} cores: TVM_NUM_THREADS={cores} uses all, which "
+        "autotvm_opevo.use_all_cores() sets, as this package's commands do; deploy with the same"
     )
-    return f"TVM runs kernels on {threads} of {cores} cores: {uses_all}; deploy with the same"
 
 
 @cache
@@ -90,9 +87,7 @@ def warn_of_idle_cores(threads: int) -> None:
 
 
 def _quotas() -> Iterator[float]:
-    """CPUs that this process's control groups, and those above them, may use at most (versions 1
-    and 2).
-    """
+    """CPUs that this process's control groups, of versions 1 and 2, may use at most."""
     with suppress(OSError):
         for line in _OWN_CGROUPS.read_text().splitlines():
             _, controllers, path = line.split(":", 2)

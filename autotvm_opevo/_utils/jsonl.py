@@ -41,24 +41,7 @@ def read(lines: Iterable[bytes]) -> Iterator[tuple[bytes, Any]]:
 
 def append(path: Path, *values: Any) -> None:
     """Append values, one per line. A torn last line is terminated first, so it cannot corrupt the
-    new ones.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-    TypeError
-        If a value is not serializable; the file is unchanged.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "results.jsonl"
-    ...     _ = path.write_text('{"a": 1}\\n{"b"')
-    ...     append(path, {"c": 3})
-    ...     [value for _, value in read(path.read_bytes().splitlines()) if value is not MALFORMED]
-    [{'a': 1}, {'c': 3}]
+    new ones. The file is unchanged if a value is not serializable.
     """
     text = "".join(json.dumps(value) + "\n" for value in values)
     with open(path, "a") as file:

@@ -69,9 +69,8 @@ def printable(text: Any) -> str:
 
 def program() -> str:
     """What the user typed to run this package: the console script's name, or the module's."""
-    return (
-        "autotvm-opevo" if Path(sys.argv[0]).stem == "autotvm-opevo" else "python -m autotvm_opevo"
-    )
+    name = Path(sys.argv[0]).stem
+    return name if name == "autotvm-opevo" else "python -m autotvm_opevo"
 
 
 def command_line() -> str:

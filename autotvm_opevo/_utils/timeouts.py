@@ -83,9 +83,7 @@ def run_compiler(compile: Callable[[], T], what: str) -> T:
 
 
 class _Silence:
-    """How long the user has waited: since something was said, or this process began what it is
-    busy with.
-    """
+    """How long the user has waited since something was said, or the process became busy."""
 
     def __init__(self) -> None:
         self._since = self._busy_until = -inf

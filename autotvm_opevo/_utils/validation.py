@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from numbers import Real
 from typing import Any
 
@@ -11,17 +12,8 @@ import numpy as np
 
 
 def as_integer(name: str, value: Any, at_least: int = 1) -> int:
-    """Convert to a plain int of at least `at_least`.
+    """Convert to a plain int of at least `at_least`; `ValueError` for anything else, or a bool.
 
-    Raises
-    ------
-    ValueError
-        If `value` is no integer, a bool, or too small.
-
-    Examples
-    --------
-    >>> as_integer("trials", 8)
-    8
     >>> as_integer("trials", 0)
     Traceback (most recent call last):
     ValueError: trials must be an integer of at least 1, 0 given
@@ -36,45 +28,22 @@ def as_integer(name: str, value: Any, at_least: int = 1) -> int:
 
 
 def as_seconds(name: str, value: Any) -> float:
-    """Convert to a positive duration in seconds, which may be infinite.
+    """Convert to a positive duration in seconds, which may be infinite; `ValueError` for anything
+    else.
 
-    Raises
-    ------
-    ValueError
-        If `value` is no real number, or not positive.
-
-    Examples
-    --------
-    >>> as_seconds("time_limit", 90)
-    90.0
     >>> as_seconds("time_limit", -1)
     Traceback (most recent call last):
     ValueError: time_limit must be a positive number of seconds, -1 given
     """
     number: Any = value
-    try:
-        seconds = (
-            float(number)
-            if isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-            else 0.0
-        )
-    except OverflowError:
-        seconds = math.inf
-    if not seconds > 0:
+    if not isinstance(value, Real) or isinstance(value, bool) or not number > 0:
         raise ValueError(f"{name} must be a positive number of seconds, {value!r} given")
-    return seconds
+    return math.inf if number > sys.float_info.max else float(number)
 
 
 def as_probability(name: str, value: Any) -> float:
-    """Convert to a float from 0 to 1.
+    """Convert to a float from 0 to 1; `ValueError` for anything else.
 
-    Raises
-    ------
-    ValueError
-        If `value` is no such number.
-
-    Examples
-    --------
     >>> as_probability("mutation_rate", 1)
     1.0
     """
