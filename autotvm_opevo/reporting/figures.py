@@ -69,9 +69,7 @@ _VARIABLES = {
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with title and caption; for a knob's graph, with a tooltip for each vertex, by
-    index.
-    """
+    """A figure with title and caption; for a knob's graph, a tooltip for each vertex."""
 
     title: str
     caption: str

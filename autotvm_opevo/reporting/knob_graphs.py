@@ -69,9 +69,7 @@ class Knob:
         return self.graph_over(sorted(self.latencies, key=self.best)[:MAX_VERTICES])
 
     def graph_over(self, values: Sequence[Any]) -> Topology:
-        """The graph over some values, with the edges of the full graph if that is known, else those
-        of the kind of knob.
-        """
+        """The graph over some values, with the edges of the full graph if known, else by kind."""
         if isinstance(self.full, (Categorical, Discrete)):
             return type(self.full)(values)
         # values of different graphs, such as tiles of a loop whose extent has changed
@@ -139,9 +137,7 @@ def complete_knobs(tasks: Sequence[Task], recorded: Mapping[str, list[Any]]) -> 
 
 
 def _from_traces(values: Iterable[Value]) -> Topology:
-    """The graph of all values of a knob, by some of them; raises `ValueError` if traces do not say
-    it, or differ.
-    """
+    """The graph of all values, by some; `ValueError` if traces do not say it, or differ."""
     ((kind, domain),) = {(value.kind, value.domain) for value in values}
     if isinstance(domain, tuple):
         return Categorical(dict.fromkeys(domain))
@@ -207,9 +203,7 @@ def _prime_exponents(numbers: list[int]) -> Array:
 
 
 def _directions(parts: int) -> Array:
-    """Corners of a regular polygon; of more than three, each is turned and moved outwards a little
-    more than the one before.
-    """
+    """Corners of a regular polygon; of more than three, each turned and moved outwards more."""
     j = np.arange(parts)
     skew = 0.0 if parts == 3 else 1.0
     angles, radii = np.pi / 2 + 2 * np.pi * j / parts + 0.23 * skew * j, 1 + 0.19 * skew * j

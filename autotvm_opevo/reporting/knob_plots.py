@@ -37,9 +37,7 @@ _MIN_VERTEX, _MARGIN = 6.0, 0.12
 
 
 def importance_plots(importance: Importance | None) -> list[Plot]:
-    """Which of a task's knobs mattered, if its trials can tell: a bar for the share of each, and
-    below for that of each pair that interacts.
-    """
+    """A bar for each knob's importance, and below for each pair's; none if unreliable."""
     if importance is None or not importance.is_reliable:
         return []
     pairs = (

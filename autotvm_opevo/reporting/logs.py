@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -44,17 +45,14 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
         If a file cannot be read.
     """
     if not paths:
-        raise ValueError(
-            "logs must be at least one: an AutoTVM log, or the folder of a MetaSchedule "
-            "database; none given"
-        )
+        what = "an AutoTVM log, or the folder of a MetaSchedule database"
+        raise ValueError(f"logs must be at least one: {what}; none given")
     if not all(isinstance(path, (str, os.PathLike)) for path in paths):
         raise ValueError(f"logs must be paths, one argument each; {paths!r} given")
     files = _expand(paths)
     if len({file.resolve() for file in files}) < len(files):
-        raise ValueError(
-            f"logs must be different files, one of {', '.join(map(str, files))} is given twice"
-        )
+        names = ", ".join(map(str, files))
+        raise ValueError(f"logs must be different files, one of {names} is given twice")
     labels = short_names([file.resolve() if file.name in ("", "..") else file for file in files])
     logs = [TuningLog(printable(label), files[i], i) for i, label in enumerate(labels)]
     sketches: SketchNumbers = {}
@@ -62,11 +60,9 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
     for log in logs:
         if must_exist or _files(log.path)[0].exists():
             _read(log, sketches, triples)
-    if empty := [str(file) for file, log in zip(files, logs) if must_exist and not len(log)]:
-        raise ValueError(
-            f"logs must have trials, there is none in {' and '.join(empty)} yet: --watch "
-            "waits for the first"
-        )
+    if must_exist and (empty := [str(log.path) for log in logs if not len(log)]):
+        none_in = f"there is none in {' and '.join(empty)} yet"
+        raise ValueError(f"logs must have trials, {none_in}: --watch waits for the first")
     counts = {keys: count for log in logs for keys, count in log.runs.operators.items()}
     for log in logs:  # one without a run log is probably of the same network
         log.find_operators(log.runs.operators or counts)
@@ -110,7 +106,7 @@ def _is_log(path: Path) -> bool:
 
 
 def _lines(files: Iterable[Path]) -> Iterator[bytes]:
-    """The lines of files; of folders, and of those that are missing, none."""
+    """The lines of those that are files."""
     for file in files:
         if file.is_file():
             with open(file, "rb") as lines:
@@ -149,9 +145,9 @@ def _make_names_unique(tasks: Sequence[Sequence[Task]]) -> None:
     """Add targets to the names of tasks that share a name, or numbers where the targets are not
     what differs. Of each task, there is one for each log.
     """
-    by_name: dict[str, list[Sequence[Task]]] = {}
+    by_name: defaultdict[str, list[Sequence[Task]]] = defaultdict(list)
     for same in tasks:
-        by_name.setdefault(same[0].name, []).append(same)
+        by_name[same[0].name].append(same)
     for name, namesakes in by_name.items():
         by_target = 1 < len(namesakes) == len({same[0].target for same in namesakes})
         for number, same in enumerate(namesakes, start=1):

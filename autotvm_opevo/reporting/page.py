@@ -96,9 +96,8 @@ def report(*logs: str | os.PathLike[str], out: str | os.PathLike[str], title: st
     if page.resolve() in input_files(logs):
         raise ValueError(f"out must not be one of the logs, which are never modified; {page} given")
     if page.exists() and not page.is_file():
-        raise ValueError(
-            f"out must be a regular file, {page} is {'a folder' if page.is_dir() else 'none'}"
-        )
+        kind = "a folder" if page.is_dir() else "none"
+        raise ValueError(f"out must be a regular file, {page} is {kind}")
     write_whole(page, [render(contents, title).encode()])
     return page
 
@@ -170,9 +169,7 @@ def _task(
     logs: Sequence[TuningLog],
     topologies: Mapping[str, Mapping[str, list[Any]]],
 ) -> dict[str, Any]:
-    """What the page shows of a task, given its key, the logs that have it, and the topologies of
-    all tasks in the run logs.
-    """
+    """What the page shows of a task, given its key, its logs, and the topologies of all tasks."""
     tasks = [log.tasks[key] for log in logs]
     recorded = (topologies[task.run_log_key] for task in tasks if task.run_log_key in topologies)
     name, knobs = tasks[0].name, complete_knobs(tasks, next(recorded, {}))
@@ -197,9 +194,8 @@ def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
     operator = next(operator for operator in log.operators if task in operator.tasks)
     runs, spent = log.runs, float(task.elapsed[-1]) if len(task.elapsed) else 0.0
     solved, is_fastest = task.best < math.inf, task.latency <= operator.fastest.latency
-    flop, size, limit = (
-        known.get(task.run_log_key, 0.0) for known in (runs.flop, runs.sizes, runs.limits)
-    )
+    of_tasks = runs.flop, runs.sizes, runs.limits
+    flop, size, limit = (solved and known.get(task.run_log_key, 0.0) for known in of_tasks)
     memory = " (memory)" if task.run_log_key in runs.memory_bound else ""
     successes = [(i, trial) for i, trial in enumerate(task.trials, 1) if not trial.failure]
     return {
@@ -208,9 +204,9 @@ def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
         "count": operator.count,
         "share": _percent(operator.seconds / log.seconds) if solved and is_fastest else "",
         "best": milliseconds(task.latency) if solved else "-",
-        "gflops": f"{flop / task.latency / 1e9:.1f}" if flop and solved else "",
-        "gbytes": f"{size / task.latency / 1e9:.1f}" if size and solved else "",
-        "limit": f"{min(1.0, limit / task.latency):.0%}{memory}" if limit and solved else "",
+        "gflops": f"{flop / task.latency / 1e9:.1f}" if flop else "",
+        "gbytes": f"{size / task.latency / 1e9:.1f}" if size else "",
+        "limit": f"{min(1.0, limit / task.latency):.0%}{memory}" if limit else "",
         "best_trial": int(task.latencies.argmin()) + 1 if solved else "",
         "trials": len(task),
         "failed": f"{sum(task.failures.values()) / len(task):.0%}",
@@ -235,9 +231,7 @@ def _color(log: TuningLog) -> str:
 
 
 def _state(task: Task, is_fastest: bool) -> str:
-    """Whether the network uses a task, whether its best was timed again, how much its timings
-    differ, and whether others may be as fast.
-    """
+    """Whether the network uses a task, and how sure its best is."""
     certainty = "one trial"
     if confirmation := task.confirmation:
         ties = confirmation.ties
@@ -251,22 +245,18 @@ def _percent(share: float) -> str:
 
 
 def _near_best(task: Task, best_of_all: float) -> dict[str, Any]:
-    """The first trial that came near the best latency of all logs, and the time until then, if
-    known.
-    """
-    near = np.flatnonzero(
-        np.isfinite(task.latencies) & (task.latencies <= _NEAR_BEST * best_of_all)
-    )
+    """The first trial that came near the best of all logs, and the time until then, if known."""
+    if best_of_all == math.inf:
+        return {"near_trial": "", "near_time": ""}
+    near = np.flatnonzero(task.latencies <= _NEAR_BEST * best_of_all)
     if not len(near):
-        return {"near_trial": "never" if best_of_all < math.inf else "", "near_time": ""}
+        return {"near_trial": "never", "near_time": ""}
     time = format_duration(task.elapsed[near[0]]) if len(task.elapsed) else ""
     return {"near_trial": near[0] + 1, "near_time": time}
 
 
 def _importance_unknown(shares: Importance | None) -> str:
-    """Why the trials cannot tell which knobs mattered, if they cannot and are not too few
-    anyway.
-    """
+    """Why the trials cannot tell which knobs mattered, unless they are too few anyway."""
     if shares is None or shares.is_reliable:
         return ""
     predicted = f"{shares.predicted:.0%} of" if shares.predicted > 0 else "nothing of"

@@ -53,18 +53,18 @@ def overview_plots(logs: Sequence[TuningLog]) -> list[Plot]:
             trials.append((log, known + 1.0, total[known]))
             if len(log.elapsed):
                 timed.append((log, log.elapsed[known], total[known]))
+    caption = "Total latency of all operators with their best configurations so far."
+    if any(None in row for row in rows):
+        caption += " The logs do not have the same operators."
+    over_time = (
+        "The same over tuning time, without pauses; without a run log it begins with the first "
+        "result."
+    )
     plots = []
     if trials:
-        caption = "Total latency of all operators with their best configurations so far."
-        if any(None in row for row in rows):
-            caption += " The logs do not have the same operators."
         plots.append(Plot("total latency over trials", caption, draw_best_so_far(trials)))
     if timed:
-        caption = (
-            "The same over tuning time, without pauses; without a run log it begins with the first "
-            "result."
-        )
-        plots.append(Plot("total latency over time", caption, draw_best_so_far(timed, True)))
+        plots.append(Plot("total latency over time", over_time, draw_best_so_far(timed, True)))
     return [*plots, *_operator_latencies(rows, logs)]
 
 
@@ -87,9 +87,7 @@ def _match_operators(logs: Sequence[TuningLog]) -> Iterator[list[Operator | None
 def _operator_latencies(
     rows: Sequence[list[Operator | None]], logs: Sequence[TuningLog]
 ) -> Iterator[Plot]:
-    """Latency of each operator: first and best trial if there is one log, else the best trial in
-    each log.
-    """
+    """Latency of each operator: best trial in each log; if there is one, also the first trial."""
 
     def ms(operator: Operator | None, first: bool = False) -> float:
         if operator is None or operator.seconds == math.inf:
@@ -114,24 +112,22 @@ def _operator_latencies(
     caption = f"Latency of each operator in the network: {trials}{subset}."
     names = []
     for row in shown:
-        operators = [operator for operator in row if operator]
-        same_count = len({operator.count for operator in operators}) == 1
-        names.append(operators[0].name if same_count else operators[0].fastest.name)
+        first, *others = filter(None, row)
+        differs = any(operator.count != first.count for operator in others)
+        names.append(first.fastest.name if differs else first.name)
     yield Plot("latency of each operator", caption, draw_bars(names, series))
 
 
 def progress_plots(key: str, logs: Sequence[TuningLog]) -> list[Plot]:
-    """Plots of the best latency so far of a task, given its key and the logs that have it. If there
-    is one curve, dots are its trials.
-    """
-    trials: list[Curve] = []
-    timed: list[Curve] = []
-    for log in logs:
-        task = log.tasks[key]
-        if len(task) > 1 and task.best < math.inf:
-            trials.append((log, np.arange(1.0, len(task) + 1), task.latencies))
-            if len(np.unique(task.elapsed)) > _MIN_BATCHES:
-                timed.append((log, task.elapsed, task.latencies))
+    """Plots of a task's best latency so far; if there is one curve, dots are its trials."""
+    known = [(log, log.tasks[key]) for log in logs]
+    known = [(log, task) for log, task in known if len(task) > 1 and task.best < math.inf]
+    trials = [(log, np.arange(1.0, len(task) + 1), task.latencies) for log, task in known]
+    timed = [
+        (log, task.elapsed, task.latencies)
+        for log, task in known
+        if len(np.unique(task.elapsed)) > _MIN_BATCHES
+    ]
     plots = []
     if trials:
         caption = "Best latency so far over trials."
@@ -144,18 +140,15 @@ def progress_plots(key: str, logs: Sequence[TuningLog]) -> list[Plot]:
         plots.append(Plot("best so far over trials", caption, figure))
     if timed:
         caption = "The same over the time spent on this task."
-        plots.append(
-            Plot("best so far over time", caption, draw_best_so_far(timed, True, len(timed) == 1))
-        )
+        figure = draw_best_so_far(timed, over_time=True, dots=len(timed) == 1)
+        plots.append(Plot("best so far over time", caption, figure))
     return plots
 
 
 def draw_best_so_far(
     curves: Sequence[Curve], over_time: bool = False, dots: bool = False
 ) -> Figure:
-    """Draw the lowest latency so far in each log, and dots for all latencies. The index of a log
-    determines its colour.
-    """
+    """Draw the lowest latency so far in each log, and dots for all latencies."""
     scale, unit = 1.0, "trials"
     if over_time:
         longest = max(float(x[-1]) for _, x, _ in curves)
@@ -177,28 +170,22 @@ def draw_best_so_far(
 
 
 def _format_axes(axes: Any, latencies: Sequence[Array], unit: str) -> None:
-    """Label the axes and set limits that show most of the latencies (in seconds), on a logarithmic
-    scale if they vary a lot.
-    """
-    finite = [log[np.isfinite(log)] * 1e3 for log in latencies]
-    low = min(float(ms.min()) for ms in finite)
-    high = max(
-        max(float(ms[0]), float(np.quantile(ms, 0.75 if len(ms) > _MAX_TRIALS_ALL_SHOWN else 1.0)))
-        for ms in finite
-    )
-    logarithmic = bool(high > 5 * low)
-    if logarithmic:
+    """Label the axes and show most of the latencies, logarithmically if they vary a lot."""
+    low, high = math.inf, 0.0
+    for ms in (log[np.isfinite(log)] * 1e3 for log in latencies):
+        most = 0.75 if len(ms) > _MAX_TRIALS_ALL_SHOWN else 1.0
+        low, high = min(low, float(ms.min())), max(high, float(ms[0]), float(np.quantile(ms, most)))
+    bottom, label = low - 0.06 * (high - low) - 0.01 * low, "best so far, ms"
+    if high > 5 * low:
+        bottom, label = low * 0.85, f"{label} (log scale)"
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(
-            LogLocator(subs=(1, 2, 5) if high > 50 * low else (1, 1.5, 2, 3, 5, 7))
-        )
+        subs = (1, 2, 5) if high > 50 * low else (1, 1.5, 2, 3, 5, 7)
+        axes.yaxis.set_major_locator(LogLocator(subs=subs))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_ylim(
-        low * 0.85 if logarithmic else low - 0.06 * (high - low) - 0.01 * low, high * 1.05
-    )
+    axes.set_ylim(bottom, high * 1.05)
     axes.set_xlabel(unit)
-    axes.set_ylabel("best so far, ms" + " (log scale)" * logarithmic)
+    axes.set_ylabel(label)
     axes.xaxis.set_major_locator(MaxNLocator(MAX_TICKS, integer=unit == "trials"))
     axes.set_xlim(left=0)
 

@@ -107,9 +107,7 @@ class Task:
 
     @property
     def confirmation(self) -> Confirmation | None:
-        """The timings of its best trial at the end of a run; None if there are none, or a later
-        trial was faster.
-        """
+        """The timings of its best trial at the end of a run, unless a later trial was faster."""
         last = self.last_confirmation
         return last if last and self.latency == last.latency else None
 

@@ -118,9 +118,7 @@ class TuningLog:
             self._order.append(task)
 
     def merge_run_log(self, events: Iterable[Event]) -> None:
-        """Add what a run log knows of the trials, and compute the time spent on them. Call once,
-        after all trials are added.
-        """
+        """Add what a run log knows, and compute times. Call once, after all trials are added."""
         events, runs = list(events), self.runs
         runs.replay(events)
         runs.tuners, runs.command = list(map(printable, runs.tuners)), printable(runs.command)
@@ -180,9 +178,7 @@ class TuningLog:
             task.elapsed = np.array(of_task[task.key])
 
     def find_operators(self, counts: Mapping[tuple[str, ...], int]) -> None:
-        """Group the tasks by operator, given how often a network runs each, by the keys of its
-        tasks in run logs.
-        """
+        """Group the tasks by operator, given how often a network runs each, by its tasks' keys."""
         left, operators = dict(self.tasks), []
         for keys, count in counts.items():
             by_target: dict[str, list[Task]] = {}  # run log keys may leave out the target
@@ -229,9 +225,7 @@ class TuningLog:
 
     @property
     def unsolved(self) -> int:
-        """Number of operators without a successful trial, including those of the network tuned last
-        that have no trial.
-        """
+        """Number of operators without a successful trial, including the last network's untried."""
         tried = {task.run_log_key for task in self.tasks.values()}
         last_network = self.runs.networks[-1] if self.runs.networks else {}
         untried = sum(tried.isdisjoint(keys) for keys in last_network)

@@ -36,9 +36,7 @@ Reached = dict[Operator, float]
 
 
 def verdict(log: TuningLog) -> dict[str, str]:
-    """The answers to what one asks after a run, by question; none for a log without trials, or with
-    the best of another log only.
-    """
+    """The answers to what one asks after a run, by question; none without trials of its own."""
     if not len(log) or log.has_best_only:
         return {}
     reached = _reached(log)
@@ -53,9 +51,7 @@ def verdict(log: TuningLog) -> dict[str, str]:
 
 
 def _reached(log: TuningLog) -> Reached:
-    """What was not measured, such as an operator that only moves data, is taken to be at its
-    limit.
-    """
+    """What was not measured, such as moving data, is taken to be at its limit."""
     limits = {op: log.runs.limits.get(op.fastest.run_log_key) for op in log.solved}
     unknown = math.fsum(operator.seconds for operator, limit in limits.items() if not limit)
     reached = {op: limit / op.fastest.latency if limit else 1.0 for op, limit in limits.items()}
@@ -105,7 +101,7 @@ def _how_good(log: TuningLog, reached: Reached) -> str:
     )
     if flops > 0:
         gflops = flops / log.seconds / 1e9
-        text += f", {f'{gflops:.0f}' if gflops >= 10 else f'{gflops:.2g}'} GFLOPS"
+        text += f", {gflops:{'.0f' if gflops >= 10 else '.2g'}} GFLOPS"
     if not reached:
         why = "tune_network measures it if it is this machine's CPU"
         if log.runs.limits:
@@ -135,14 +131,12 @@ def _how_sure(log: TuningLog) -> str:
             "Every best rests on one trial, maybe a lucky one: tune_network times the best "
             f"again if a run is long enough.{of_file}"
         )
-    share = math.fsum(operator.seconds for operator in confirmed) / log.seconds
     noise = np.median([timings.spread for timings in confirmed.values()])
     text = "Every best was re-measured"
     if len(confirmed) < len(log.solved):
-        text = (
-            f"{len(confirmed)} of {len(log.solved)} operators, {share:.0%} of the latency, "
-            "re-measured"
-        )
+        share = math.fsum(operator.seconds for operator in confirmed) / log.seconds
+        operators = f"{len(confirmed)} of {len(log.solved)} operators"
+        text = f"{operators}, {share:.0%} of the latency, re-measured"
     text += f"; timings differ by {noise:.1%}"
     if tied := [operator.name for operator, timings in confirmed.items() if timings.ties]:
         text += f"; another configuration may be as fast for {_some(tied)}"
@@ -155,8 +149,7 @@ def _some(names: Sequence[str]) -> str:
     >>> _some(["a", "b"]), _some(["a", "b", "c", "d"])
     ('a and b', 'a, b and 2 others')
     """
-    others = len(names) - _MAX_NAMES
-    if others <= 0:
+    if (others := len(names) - _MAX_NAMES) <= 0:
         return " and ".join(names)
     return f"{', '.join(names[:_MAX_NAMES])} and {pluralize(others, 'other')}"
 
@@ -194,16 +187,13 @@ def _next(log: TuningLog, reached: Reached, converged: bool) -> str:
                     "may not help it."
                 )
             return "Nothing: use the result. Another seed, or a larger search space, may find more."
-    command = runs.command
-    if runs.stop_reason == "time limit":
-        advice = "More time: tune again into this log, for as long"
-    else:
+    command, advice = runs.command, "More time: tune again into this log, for as long"
+    if runs.stop_reason != "time limit":
         # The trials that count for what the last run tuned; a log may have other networks.
         own = {key for keys in (runs.networks or [{}])[-1] for key in keys}
         made = sum(len(task) for task in log.tasks.values() if not own or task.run_log_key in own)
-        trials = runs.budget
-        if made >= trials:
-            trials = 2 * made
+        trials = runs.budget if made < runs.budget else 2 * made
+        if trials != runs.budget:
             command = _with_trials(command, trials)
         advice = f"More trials: tune again into this log, {trials} in all"
     return f"{advice}: {command}" if command else f"{advice}."
@@ -212,12 +202,10 @@ def _next(log: TuningLog, reached: Reached, converged: bool) -> str:
 def _with_trials(command: str, trials: int) -> str:
     """The command of a run, with another number of trials if it is this package's.
 
-    >>> _with_trials("autotvm-opevo tune --network alexnet --trials 100 --log alexnet.json", 200)
-    'autotvm-opevo tune --network alexnet --trials 200 --log alexnet.json'
-    >>> _with_trials("autotvm-opevo tune --network alexnet --log alexnet.json", 2000)
-    'autotvm-opevo tune --network alexnet --log alexnet.json --trials 2000'
-    >>> _with_trials("python tune.py", 200)
-    'python tune.py'
+    >>> _with_trials("autotvm-opevo tune --trials 100 --log alexnet.json", 200)
+    'autotvm-opevo tune --trials 200 --log alexnet.json'
+    >>> _with_trials("autotvm-opevo tune --log dense.json", 200), _with_trials("python x.py", 200)
+    ('autotvm-opevo tune --log dense.json --trials 200', 'python x.py')
     """
     if not re.search(r"autotvm[-_]opevo tune ", command):
         return command
