@@ -5,18 +5,19 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from autotvm_opevo._utils.cpu_cores import use_all_cores
 from autotvm_opevo.cli import workload
 from autotvm_opevo.cli.argument_types import TIMEOUT, duration
-from autotvm_opevo.cli.main import command
 from autotvm_opevo.tuning.logs import check_logs
 
-_DESCRIPTION = """Tell which of several logs makes a network fastest.
+SUMMARY = "tell which of several logs makes a network fastest"
+DESCRIPTION = """Tell which of several logs makes a network fastest.
 
 The network is built untuned and with the best of each log. Outputs are compared, and all are timed
 interleaved, until an interval tells the fastest log from the others or the time is over. Then the
 operators that differ most are timed alone. The times in the logs cannot be compared: the machine
 may have been slower while one of them was written."""
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   %(prog)s a.best.json b.best.json --network alexnet
   %(prog)s alexnet.best.json --network alexnet              with the untuned network only
   %(prog)s a.json b.json c.json --model resnet.onnx --shape data=1x3x224x224 --time-limit 10m
@@ -26,17 +27,13 @@ _EXAMPLES = """examples:
 With MetaSchedule (TVM 0.27), logs are folders of databases:
   %(prog)s a/best b/best --network alexnet
 """
-_STATUS = """exit status: 0 timed, whether or not the logs could be told apart; 1 a log could not be
+STATUS = """exit status: 0 timed, whether or not the logs could be told apart; 1 a log could not be
 read, a network could not be built or run, or the outputs differ; 2 invalid arguments, or a log
 without records of this network; 130 interrupted."""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the program's parser."""
-    summary = "tell which of several logs makes a network fastest"
-    compare = command(
-        commands, "compare", summary, _DESCRIPTION, _EXAMPLES, _STATUS, _run, runs_kernels=True
-    )
+def add_arguments(compare: argparse.ArgumentParser) -> None:
+    """Add the command's arguments to its parser."""
     compare.add_argument(
         "logs", nargs="+", metavar="LOG", help="AutoTVM log, or folder of a MetaSchedule database"
     )
@@ -53,7 +50,9 @@ def add(commands: Any) -> None:
     workload.add_devices(compare, "time on a device")
 
 
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command; returns the exit status."""
+    use_all_cores()  # before TVM is imported
     workload.check(options)
     check_logs(options.logs)  # before TVM is imported, which takes seconds
     compare_logs: Any

@@ -15,21 +15,20 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import Any
 
 from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.imports import ONNX
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._version import __version__
-from autotvm_opevo.cli.main import command
 
-_DESCRIPTION = """Check the installation: TVM, compilers, devices and optional packages.
+SUMMARY = "check the installation"
+DESCRIPTION = """Check the installation: TVM, compilers, devices and optional packages.
 
 Prints the --target of this machine's CPU, and what to install where something is missing."""
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   %(prog)s
 """
-_STATUS = """exit status: 0 if everything installed works, with or without TVM; 1 if a component is
+STATUS = """exit status: 0 if everything installed works, with or without TVM; 1 if a component is
 broken or unsupported."""
 _MARKS = {True: "ok", False: "--", None: ""}
 # Seconds for a child process that queries the devices: a driver may hang, but a busy machine takes
@@ -37,12 +36,12 @@ _MARKS = {True: "ok", False: "--", None: ""}
 _PATIENCE = 180
 
 
-def add(commands: Any) -> None:
-    """Add the command to the program's parser."""
-    command(commands, "doctor", "check the installation", _DESCRIPTION, _EXAMPLES, _STATUS, _run)
+def add_arguments(_: argparse.ArgumentParser) -> None:
+    """It takes none."""
 
 
-def _run(_: argparse.Namespace) -> int:
+def run(_: argparse.Namespace) -> int:
+    """Run the command; returns the exit status."""
     findings = examine()
     print(*findings, sep="\n")
     return 1 if any(finding.ok is False for finding in findings) else 0

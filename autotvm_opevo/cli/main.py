@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
-from autotvm_opevo._utils.cpu_cores import use_all_cores
 from autotvm_opevo._utils.text import last_line, program
 from autotvm_opevo._version import __version__
 
-# The modules of the commands.
+# The modules of the commands; each has a line for the program's help, the paragraphs of its own
+# help before and after the options, and functions that add these and run it.
 _COMMANDS = ("tune", "compare", "report", "doctor")
 _DESCRIPTION = "Tune operators and networks for Apache TVM, and tell what tuning has gained."
 # How errors of TVM begin, which say in their last line what is wrong.
@@ -41,8 +41,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser(arguments).parse_args(arguments)
     try:
-        if options.runs_kernels:
-            use_all_cores()  # before TVM is imported; the result says on how many
         status: int = options.run(options)
         return status
     except KeyboardInterrupt:
@@ -65,7 +63,15 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"autotvm_opevo {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in [name for name in _COMMANDS if name in arguments[:1]] or _COMMANDS:
-        import_module(f"autotvm_opevo.cli.{name}").add(commands)
+        module = import_module(f"autotvm_opevo.cli.{name}")
+        command = commands.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=module.DESCRIPTION,
+            epilog=f"{module.EXAMPLES}\n{module.STATUS}",
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
     return parser
 
 
@@ -85,26 +91,3 @@ class Parser(argparse.ArgumentParser):
         """Print the first line of the usage and the error, and exit with status 2."""
         first, *more = self.format_usage().splitlines()
         self.exit(2, f"{first}{' ...' if more else ''}\n{self.prog}: error: {message}\n")
-
-
-def command(
-    commands: Any,
-    name: str,
-    summary: str,
-    description: str,
-    examples: str,
-    status: str,
-    run: Callable[[argparse.Namespace], int],
-    runs_kernels: bool = False,
-) -> argparse.ArgumentParser:
-    """Add a command to what ``add_subparsers`` returned, given its line in the program's help, and
-    what its own help says before and after the options; returns its parser.
-
-    `run` takes the parsed options and returns the exit status. If TVM may run kernels, these use
-    all cores.
-    """
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=summary, description=description, epilog=f"{examples}\n{status}"
-    )
-    parser.set_defaults(run=run, runs_kernels=runs_kernels)
-    return parser

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from autotvm_opevo.cli.main import command
-
-_DESCRIPTION = """Print the verdict on tuning runs, or write a page about them.
+SUMMARY = "print a verdict on tuning runs, or write a page about them"
+DESCRIPTION = """Print the verdict on tuning runs, or write a page about them.
 
 The page is one self-contained HTML file, for screen and print. Logs are never modified."""
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   %(prog)s alexnet.json                         the verdict on a log, as text
   %(prog)s alexnet.json -o report.html          an AutoTVM log, written by any tuner
   %(prog)s opevo.json xgb.json -o report.html   compare two logs
   %(prog)s alexnet -o report.html               the folder of a database, or of AutoTVM logs
   %(prog)s alexnet.json --watch                 follow a run in the browser
 """
-_STATUS = """exit status: 0 success; 1 a file could not be read or written; 2 invalid arguments, or
+STATUS = """exit status: 0 success; 1 a file could not be read or written; 2 invalid arguments, or
 a file that is not a log."""
 
 
-def add(commands: Any) -> None:
-    """Add the command to a parser's subcommands."""
-    summary = "print a verdict on tuning runs, or write a page about them"
-    report = command(commands, "report", summary, _DESCRIPTION, _EXAMPLES, _STATUS, _run)
+def add_arguments(report: argparse.ArgumentParser) -> None:
+    """Add the command's arguments to its parser."""
     report.add_argument(
         "logs",
         nargs="+",
@@ -48,7 +44,8 @@ def add(commands: Any) -> None:
     report.add_argument("--port", type=int, help="port for --watch (default: any free port)")
 
 
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command; returns the exit status."""
     if options.watch:
         if options.out:
             raise ValueError("--watch writes no file: run report again without it to write one")

@@ -9,15 +9,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from autotvm_opevo._utils.cpu_cores import use_all_cores
 from autotvm_opevo.cli import workload
 from autotvm_opevo.cli.argument_types import TIMEOUT, duration, positive
-from autotvm_opevo.cli.main import command
 from autotvm_opevo.tuning.result import UNLIMITED
 
-_DESCRIPTION = """Tune a network, an operator or a model file, with the TVM that is installed.
+SUMMARY = "tune a network, an operator or a model file"
+DESCRIPTION = """Tune a network, an operator or a model file, with the TVM that is installed.
 
 The same command resumes an interrupted run."""
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   %(prog)s --network alexnet --log alexnet.json
   %(prog)s --model resnet.onnx --shape data=1x3x224x224 --time-limit 2h --log resnet.json
   %(prog)s --operator nn.dense --tensor 64x512 --tensor 256x512 --trials 64 --log dense.json
@@ -29,16 +30,12 @@ _EXAMPLES = """examples:
 With MetaSchedule (TVM 0.27), operators are Relax's and --log is a folder:
   %(prog)s --operator matmul --tensor 64x512 --tensor 512x256 --trials 64 --log dense
 """
-_STATUS = """exit status: 0 success; 1 tuning failed, or the networks before and after have
+STATUS = """exit status: 0 success; 1 tuning failed, or the networks before and after have
 different outputs or could not be compared; 2 invalid arguments; 130 interrupted."""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the program's parser."""
-    summary = "tune a network, an operator or a model file"
-    tune = command(
-        commands, "tune", summary, _DESCRIPTION, _EXAMPLES, _STATUS, _run, runs_kernels=True
-    )
+def add_arguments(tune: argparse.ArgumentParser) -> None:
+    """Add the command's arguments to its parser."""
     workload.add_workload(tune)
     workload.add_target(tune, "this machine's GPU if it has one, or its CPU")
     tune.add_argument(
@@ -105,7 +102,9 @@ def add(commands: Any) -> None:
     workload.add_devices(tune, "measure on the devices")
 
 
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command; returns the exit status."""
+    use_all_cores()  # before TVM is imported; the result says on how many
     workload.check(options)
     if options.rpc_key is not None and options.target is None:
         raise ValueError("--rpc-key requires --target, that of the devices")
@@ -138,15 +137,11 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
         "evolutionary": "evolutionary",
     }
     if options.tuner not in strategies:
-        raise ValueError(
-            f"--tuner must be one of {', '.join(strategies)} with MetaSchedule, "
-            f"{options.tuner!r} given"
-        )
+        one_of = f"one of {', '.join(strategies)} with MetaSchedule"
+        raise ValueError(f"--tuner must be {one_of}, {options.tuner!r} given")
     if options.tuner != "opevo" and (options.history or options.no_transfer):
-        raise ValueError(
-            "--history and --no-transfer require --tuner opevo with MetaSchedule, "
-            f"{options.tuner} given"
-        )
+        opevo = f"--tuner opevo with MetaSchedule, {options.tuner} given"
+        raise ValueError(f"--history and --no-transfer require {opevo}")
     target = as_target(_target(options, local_target))
     mod, params = workload.load(options, workloads)
     return tune_network(
