@@ -101,58 +101,54 @@ class Lock:
         ValueError
             If there is a file of that name that is no lock; it is left untouched.
         """
-        while True:
+        is_held = False
+        while not is_held:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                # such as of a network's file system without locks
-                if not isinstance(error, BlockingIOError):
+                is_held = self._hold(file, what)
+            finally:
+                if not is_held:
                     os.close(file)
-                    raise OSError(error.errno, error.strerror, str(self._path)) from None
-                holder = os.pread(file, 32, 0).decode(errors="replace").strip() or "unknown"
-                os.close(file)
-                raise LogInUse(
-                    f"{what} is being written by the process with pid {holder}: wait for it, "
-                    "stop it, or use another log"
-                ) from None
-            try:
-                current = os.path.samestat(os.fstat(file), os.stat(self._path))
-            except FileNotFoundError:
-                current = False
-            if current:
-                break
-            os.close(file)  # its holder removed it after we opened it: try again with the new file
-        try:
-            # a lock left behind by a killed process holds its pid
-            if os.pread(file, 64, 0).strip(b"0123456789\n"):
-                raise ValueError(
-                    f"{self._path} must not exist or be a lock of {what}, it is another file: "
-                    "choose another name"
-                )
-            os.ftruncate(file, 0)
-            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
-        except BaseException:  # such as of a full disk
-            os.close(file)
-            raise
         self._file = file
         _locks.add(self)
+
+    def _hold(self, file: int, what: Path) -> bool:
+        """Lock an open file; False if its holder has removed it since it was opened."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(file), os.stat(self._path)):
+                return False
+        except BlockingIOError:
+            holder = os.pread(file, 32, 0).decode(errors="replace").strip() or "unknown"
+            raise LogInUse(
+                f"{what} is being written by the process with pid {holder}: wait for it, stop it, "
+                "or use another log"
+            ) from None
+        except FileNotFoundError:
+            return False
+        except OSError as error:  # such as of a network's file system without locks
+            raise OSError(error.errno, error.strerror, str(self._path)) from None
+        # a lock left behind by a killed process holds its pid
+        if os.pread(file, 64, 0).strip(b"0123456789\n"):
+            must = f"must not exist or be a lock of {what}"
+            raise ValueError(f"{self._path} {must}, it is another file: choose another name")
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        return True
 
     def release(self) -> None:
         """Remove the lock file, if this process holds the lock."""
         if self._file is not None:
             self._path.unlink(missing_ok=True)
-            self._forget()
-
-    def _forget(self) -> None:
-        if self._file is not None:
             os.close(self._file)
             self._file = None
 
 
 def _forget_locks() -> None:
     for lock in list(_locks):
-        lock._forget()
+        if lock._file is not None:
+            os.close(lock._file)
+            lock._file = None
 
 
 os.register_at_fork(after_in_child=_forget_locks)

@@ -94,14 +94,12 @@ def _quotas() -> Iterator[float]:
             group = PurePosixPath(path.lstrip("/"))
             for folder in [group, *group.parents]:
                 with suppress(OSError, ValueError):  # no quota, or another name space's path
+                    files = []
                     if not controllers:
-                        quota, period = (_CGROUPS / folder / "cpu.max").read_text().split()
+                        files = [_CGROUPS / folder / "cpu.max"]
                     elif "cpu" in controllers.split(","):
-                        quota, period = (
-                            (_CGROUPS / "cpu" / folder / f"cpu.cfs_{name}_us").read_text()
-                            for name in ("quota", "period")
-                        )
-                    else:
-                        continue
+                        cpu = _CGROUPS / "cpu" / folder
+                        files = [cpu / "cpu.cfs_quota_us", cpu / "cpu.cfs_period_us"]
+                    quota, period = " ".join(file.read_text() for file in files).split()
                     if float(quota) > 0:
                         yield float(quota) / float(period)

@@ -17,17 +17,8 @@ ONNX = "onnx<1.19"
 
 
 class RequirementError(ImportError):
-    """A missing, broken or unsuitable TVM.
+    """A missing, broken or unsuitable TVM: what is installed instead, and a hint for the user.
 
-    Parameters
-    ----------
-    found : str
-        What is installed instead.
-    what_to_do : str
-        A hint for the user.
-
-    Examples
-    --------
     >>> str(RequirementError("no TVM", "Install one."))
     'found no TVM. Install one.'
     """
@@ -39,23 +30,10 @@ class RequirementError(ImportError):
 
 
 def require(module: str, name: str, lacks: Callable[[], str], what_to_do: str) -> str:
-    """Import a module of TVM and describe the TVM it belongs to.
+    """Import a module of TVM, such as ``"tvm.autotvm"``, and return the TVM's version and folder.
 
-    Parameters
-    ----------
-    module : str
-        The module, such as ``"tvm.autotvm"``.
-    name : str
-        Its name in error messages, such as ``"AutoTVM"``.
-    lacks : callable
-        Returns why a TVM without the module lacks it; follows the TVM's version in the message.
-    what_to_do : str
-        A hint for the user, at the end of the message.
-
-    Returns
-    -------
-    str
-        Version and folder of the TVM.
+    `name` is the module's in error messages, such as ``"AutoTVM"``; `lacks` returns why a TVM
+    without it lacks it.
 
     Raises
     ------

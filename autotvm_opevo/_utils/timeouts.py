@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from math import inf
 from traceback import format_exception_only
@@ -37,29 +38,23 @@ def run_with_timeout(seconds: float, function: Callable[[], T], what: str, grace
     >>> run_with_timeout(60, lambda: 7, "seven")
     7
     """
-    outcome: list[T] = []
-    failure: list[BaseException] = []
-    ended = threading.Event()  # an interrupted `Thread.join` takes the thread for ended
+    outcome: Future[T] = Future()
 
     def call() -> None:
         try:
-            outcome.append(function())
+            outcome.set_result(function())
         except BaseException as error:
-            failure.append(error)
-        finally:
-            ended.set()
+            outcome.set_exception(error)
 
     try:
         threading.Thread(target=call, daemon=True).start()
-        ended.wait(seconds)
+        done, _ = wait([outcome], seconds)
     except KeyboardInterrupt:
-        ended.wait(grace)
+        wait([outcome], grace)
         raise
-    if failure:
-        raise failure[0]
-    if not outcome:
+    if not done:
         raise TimeoutError(f"waited {seconds:g} seconds for {what}")
-    return outcome[0]
+    return outcome.result()
 
 
 def run_compiler(compile: Callable[[], T], what: str) -> T:
