@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
+from numpy.random import Generator
 
 # Ansor's hyperparameters. epsilon is the probability of a random task, so that none starves.
 _ALPHA, _BETA, _BACKWARD_WINDOW, _EPSILON = 0.2, 2.0, 3, 0.05
@@ -88,15 +88,15 @@ class Operator:
     tasks: tuple[int, ...]
 
 
+Tasks = Sequence[TaskProgress]
+Operators = Sequence[Operator]
 # Takes the progress of all tasks, the operators, the remaining trials and a generator; returns the
 # position of an active task.
-TaskScheduler = Callable[
-    [Sequence[TaskProgress], Sequence[Operator], int, np.random.Generator], int
-]
+TaskScheduler = Callable[[Tasks, Operators, int, Generator], int]
 
 
 def network_latency(
-    operators: Sequence[Operator], latencies: Sequence[float] | Mapping[int, float]
+    operators: Operators, latencies: Sequence[float] | Mapping[int, float]
 ) -> float:
     """f, the latency of the network in seconds, over the operators with a finite latency.
 
@@ -107,7 +107,7 @@ def network_latency(
     return sum(count * seconds for count, seconds in fastest if seconds < math.inf)
 
 
-def shares(operators: Sequence[Operator], latencies: Sequence[float]) -> list[float]:
+def shares(operators: Operators, latencies: Sequence[float]) -> list[float]:
     """Each task's share of f, between 0 and 1; only the fastest implementation of an operator
     counts.
 
@@ -139,12 +139,7 @@ def round_size(begun: int, budget: int, tasks: int, batch: int = 1) -> int:
     return max(1, min(batches * batch, budget // tasks))
 
 
-def gradient(
-    tasks: Sequence[TaskProgress],
-    operators: Sequence[Operator],
-    remaining: int,
-    rng: np.random.Generator,
-) -> int:
+def gradient(tasks: Tasks, operators: Operators, remaining: int, rng: Generator) -> int:
     """Gradient-based: the task whose next round is expected to reduce f most per second, after a
     warm-up round for each.
 
@@ -185,12 +180,7 @@ def gradient(
     return max(succeeding, key=lambda i: (reductions[i], -tasks[i].begun))
 
 
-def equal(
-    tasks: Sequence[TaskProgress],
-    operators: Sequence[Operator],
-    remaining: int,
-    rng: np.random.Generator,
-) -> int:
+def equal(tasks: Tasks, operators: Operators, remaining: int, rng: Generator) -> int:
     """Sequential: the same number of trials for each task, one task after another; later tasks
     share what one leaves unused.
     """
@@ -198,11 +188,8 @@ def equal(
     return next((i for i in active if tasks[i].begun < share), active[0])
 
 
-def most_trials(
-    scheduler: TaskScheduler, tasks: Sequence[TaskProgress], chosen: int, remaining: int
-) -> int:
-    """How many trials the next round of a chosen task may have at most: with `equal`, what its
-    share leaves.
+def most_trials(scheduler: TaskScheduler, tasks: Tasks, chosen: int, remaining: int) -> int:
+    """Most trials of the next round of a chosen task: with `equal`, what its share leaves.
 
     >>> most_trials(equal, [TaskProgress(trials=16), TaskProgress()], 0, remaining=24)
     4
@@ -214,7 +201,7 @@ def most_trials(
     return max(1, math.ceil(_equal_share(tasks, remaining)) - tasks[chosen].begun)
 
 
-def _equal_share(tasks: Sequence[TaskProgress], remaining: int) -> float:
+def _equal_share(tasks: Tasks, remaining: int) -> float:
     """Trials of each active task in the end, but for those of which a log already holds more."""
     begun = sorted(tasks[i].begun for i in _active_tasks(tasks))
     budget = remaining + sum(begun)
@@ -223,22 +210,13 @@ def _equal_share(tasks: Sequence[TaskProgress], remaining: int) -> float:
     return budget / max(1, len(begun))
 
 
-def round_robin(
-    tasks: Sequence[TaskProgress],
-    operators: Sequence[Operator],
-    remaining: int,
-    rng: np.random.Generator,
-) -> int:
+def round_robin(tasks: Tasks, operators: Operators, remaining: int, rng: Generator) -> int:
     """Round-robin: the task with the fewest trials."""
     return min(_active_tasks(tasks), key=lambda i: tasks[i].begun)
 
 
 def choose(
-    scheduler: TaskScheduler,
-    tasks: Sequence[TaskProgress],
-    operators: Sequence[Operator],
-    remaining: int,
-    rng: np.random.Generator,
+    scheduler: TaskScheduler, tasks: Tasks, operators: Operators, remaining: int, rng: Generator
 ) -> int:
     """Ask a task scheduler for the next task; `ValueError` unless it is an active one."""
     chosen = scheduler(tasks, operators, remaining, rng)
@@ -266,18 +244,11 @@ def as_task_scheduler(choice: str | TaskScheduler) -> TaskScheduler:
     return TASK_SCHEDULERS[choice]
 
 
-def _active_tasks(tasks: Sequence[TaskProgress]) -> list[int]:
-    if active := [i for i, task in enumerate(tasks) if task.active]:
-        return active
-    raise ValueError(
-        f"at least one task must be active, none of {len(tasks)} is: stop tuning when all are "
-        "inactive"
-    )
+def _active_tasks(tasks: Tasks) -> list[int]:
+    return [i for i, task in enumerate(tasks) if task.active]
 
 
-def _expected_reductions(
-    tasks: Sequence[TaskProgress], operators: Sequence[Operator]
-) -> dict[int, float]:
+def _expected_reductions(tasks: Tasks, operators: Operators) -> dict[int, float]:
     """Expected reduction of f, in seconds, by one more round of each task that succeeded."""
     throughput: defaultdict[str, float] = defaultdict(float)  # max V_k, FLOP/s, by kind
     rounds = sum(len(task.latencies) for task in tasks)
