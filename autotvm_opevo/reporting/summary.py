@@ -8,7 +8,6 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,11 +15,12 @@ from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize, 
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.verdict import verdict
+from autotvm_opevo.tuning.race import Estimate
 
 # With fewer configurations in both logs, there is no interval of this confidence.
 _MIN_SHARED, _CONFIDENCE = 6, 0.95
-# Latencies whose ratio is known to be nearer to 1 can be compared.
-_INDIFFERENCE = 1.1
+# Latencies are comparable if they are known to differ by no more.
+_INDIFFERENCE = 0.1
 
 
 def summarize(*logs: str | os.PathLike[str]) -> str:
@@ -115,42 +115,28 @@ def warnings(log: TuningLog) -> Iterator[str]:
 def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
     """How comparable each log is with the first, and whether that is bad news."""
     for log in logs[1:]:
-        both, ratio = f"{logs[0].label} and {log.label}", latency_ratio(log, logs[0])
-        shared = pluralize(ratio.shared, "configuration")
-        took = (
-            f"the same took {ratio.median:.2f} times as long for the second ({ratio.low:.2f} to "
-            f"{ratio.high:.2f}), by {shared} that both have"
-        )
+        both, (ratio, count) = f"{logs[0].label} and {log.label}", latency_ratio(log, logs[0])
+        shared = pluralize(count, "configuration")
         if not log.tasks.keys() & logs[0].tasks.keys():
             yield f"{both} have no task in common", False
-        elif ratio.shared < _MIN_SHARED:
+        elif ratio is None:
             few = "too few to tell whether the machine was as fast for both"
             yield f"{both} have {shared} in common, {few}", False
-        elif ratio.is_near_1:
-            yield f"{both} can be compared: {took}", False
         else:
-            yield f"{both}: latencies may not be comparable, {took}", True
+            took = (
+                f"the same took {ratio.value:.2f} times as long for the second ({ratio.low:.2f} to "
+                f"{ratio.high:.2f}), by {shared} that both have"
+            )
+            if ratio.difference <= _INDIFFERENCE:
+                yield f"{both} can be compared: {took}", False
+            else:
+                yield f"{both}: latencies may not be comparable, {took}", True
 
 
-class LatencyRatio(NamedTuple):
-    """How many times as long the same took in one log as in another: the median with its confidence
-    interval, NaN if unknown, and the number of configurations that both have.
-    """
-
-    median: float
-    low: float
-    high: float
-    shared: int
-
-    @property
-    def is_near_1(self) -> bool:
-        """Whether a difference is too small to matter."""
-        return self.low >= 1 / _INDIFFERENCE and self.high <= _INDIFFERENCE
-
-
-def latency_ratio(log: TuningLog, other: TuningLog) -> LatencyRatio:
-    """Compare how long the configurations that both logs have took in each. The interval is that
-    between order statistics, which holds for any distribution.
+def latency_ratio(log: TuningLog, other: TuningLog) -> tuple[Estimate | None, int]:
+    """How many times as long the same took in one log as in another: the median, unless they have
+    too few configurations in common, and their number. The interval is that between order
+    statistics, which holds for any distribution.
     """
     ratios = sorted(
         latency / same
@@ -160,8 +146,8 @@ def latency_ratio(log: TuningLog, other: TuningLog) -> LatencyRatio:
     )
     count = len(ratios)
     if count < _MIN_SHARED:
-        return LatencyRatio(math.nan, math.nan, math.nan, count)
+        return None, count
     from scipy.stats import binom  # takes longer to import than a log to read
 
     skipped = int(binom.ppf((1 - _CONFIDENCE) / 2, count, 0.5)) - 1
-    return LatencyRatio(float(np.median(ratios)), ratios[skipped], ratios[-1 - skipped], count)
+    return Estimate(float(np.median(ratios)), ratios[skipped], ratios[-1 - skipped]), count

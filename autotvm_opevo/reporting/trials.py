@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autotvm_opevo.tuning.run_log import Confirmation
+from autotvm_opevo.tuning.run_log import BestConfirmed
 
 Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -19,22 +19,13 @@ UNKNOWN_FAILURE = "failed"
 
 
 class Value(NamedTuple):
-    """A value of a knob.
+    """A value of a knob."""
 
-    Attributes
-    ----------
-    kind : {"tile", "inner tile", "order", "number", "annotation", "choice"}
-        An inner tile lacks the outermost part, which AutoTVM's log omits; an annotation has one
-        string per loop.
-    value : hashable
-        The vertex; of an inner tile the known parts.
-    domain : hashable
-        What a trace says of the knob's other values: the largest innermost part of a tile, or the
-        options of a choice; None if unknown.
-    """
-
+    # "tile", "inner tile", of which AutoTVM's log omits the outermost part, "order", "number",
+    # "annotation", with one string per loop, or "choice"
     kind: str
     value: Hashable
+    # of other values, by a trace: the largest innermost part of a tile, or all options of a choice
     domain: Hashable = None
 
 
@@ -60,26 +51,15 @@ class TaskId(NamedTuple):
 
 
 class Task:
-    """The trials of one task in one log, in order of time if that is known.
-
-    Attributes
-    ----------
-    key, name, target, run_log_key : str
-        As in `TaskId`.
-    messages : dict of str to Counter
-        Error messages by kind of failure, as far as a run log has them.
-    elapsed : array of float
-        Seconds spent on this task until the end of each trial; empty if some are unknown.
-    last_confirmation : Confirmation, optional
-        The last timings of its best trial at the end of a run.
-    """
+    """The trials of one task in one log, in order of time if that is known."""
 
     def __init__(self, task: TaskId) -> None:
         self.key, self.name, self.target, self.run_log_key = task
         self.trials: list[Trial] = []
-        self.messages: dict[str, Counter[str]] = {}
+        self.messages: dict[str, Counter[str]] = {}  # by kind of failure, from the run log
+        # seconds spent on this task until the end of each trial; empty if some are unknown
         self.elapsed: Array = np.empty(0)
-        self.last_confirmation: Confirmation | None = None
+        self.last_confirmation: BestConfirmed | None = None  # of its best, at the end of a run
 
     def __len__(self) -> int:
         return len(self.trials)
@@ -106,7 +86,7 @@ class Task:
         return min([last.latency, *later])
 
     @property
-    def confirmation(self) -> Confirmation | None:
+    def confirmation(self) -> BestConfirmed | None:
         """The timings of its best trial at the end of a run, unless a later trial was faster."""
         last = self.last_confirmation
         return last if last and self.latency == last.latency else None

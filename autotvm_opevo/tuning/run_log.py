@@ -22,7 +22,7 @@ from math import isfinite
 from os import PathLike
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 import msgspec
 
@@ -115,7 +115,7 @@ class MeasuringBegan(Event):
 
 
 class TrialEnded(Event):
-    """A trial has failed or, with MetaSchedule, ended in any way: the kind of failure and message."""
+    """A trial has failed or, with MetaSchedule, ended in any way: kind of failure and message."""
 
     task: str
     failure: str = ""
@@ -130,6 +130,20 @@ class BestConfirmed(Event):
     record: str
     latencies: Annotated[list[Positive], msgspec.Meta(min_length=1)]
     ties: int = 0
+
+    @property
+    def latency(self) -> float:
+        """Median latency in seconds."""
+        return median(self.latencies)
+
+    @property
+    def spread(self) -> float:
+        """Median relative distance of the latencies from their median.
+
+        >>> BestConfirmed("dense", "", [1.0, 1.5, 2.0]).spread.__round__(3)
+        0.333
+        """
+        return median(abs(latency / self.latency - 1) for latency in self.latencies)
 
 
 class DevicesLeft(Event):
@@ -251,30 +265,6 @@ def read(path: Path) -> Iterator[Event]:
                 yield msgspec.convert(value, _EVENTS)
 
 
-class Confirmation(NamedTuple):
-    """When a task's best trial was timed again, as a Unix timestamp in seconds, its latencies in
-    seconds, and how many others may be as fast; and the record of `BestConfirmed`."""
-
-    time: float
-    latencies: list[float]
-    ties: int = 0
-    record: str = ""
-
-    @property
-    def latency(self) -> float:
-        """Median latency in seconds."""
-        return median(self.latencies)
-
-    @property
-    def spread(self) -> float:
-        """Median relative distance of the latencies from their median.
-
-        >>> Confirmation(0.0, [1.0, 1.5, 2.0]).spread.__round__(3)
-        0.333
-        """
-        return median(abs(latency / self.latency - 1) for latency in self.latencies)
-
-
 @dataclass
 class Runs:
     """The runs that wrote a log, replayed; what is unknown is empty, 0 or None."""
@@ -312,7 +302,7 @@ class Runs:
     sizes: dict[str, float] = field(default_factory=dict)
     bandwidths: dict[str, float] = field(default_factory=dict)
     learned_from: dict[str, dict[str, int]] = field(default_factory=dict)
-    confirmed: dict[str, Confirmation] = field(default_factory=dict)
+    confirmed: dict[str, BestConfirmed] = field(default_factory=dict)
     # Tasks whose limit is that of the memory, not of the operations.
     memory_bound: set[str] = field(default_factory=set)
     # Operations per second that the machine can do, bytes per second that its memory can, and the
@@ -348,9 +338,7 @@ class Runs:
         elif isinstance(event, MeasuringBegan):
             self.measuring_since.append(event.time)
         elif isinstance(event, BestConfirmed):
-            self.confirmed[event.task] = Confirmation(
-                event.time, event.latencies, event.ties, event.record
-            )
+            self.confirmed[event.task] = event
         elif isinstance(event, DevicesLeft):
             self.devices_left.extend(event.addresses)
         elif isinstance(event, RunEnded):

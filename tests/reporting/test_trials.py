@@ -5,7 +5,7 @@ from synthetic_logs import autotvm_line
 
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.trials import Task, TaskId, Trial
-from autotvm_opevo.tuning.run_log import Confirmation
+from autotvm_opevo.tuning.run_log import BestConfirmed
 
 
 def test_a_configuration_counts_by_the_fastest_of_its_trials(tmp_path):
@@ -30,6 +30,6 @@ def test_a_lucky_trial_counts_as_it_was_measured_again_until_a_later_one_is_fast
 ):
     task = Task(TaskId("dense", "dense", "llvm", "dense"))
     task.trials = [Trial(0.8, "", {}, 1.0), *(Trial(t, "", {}, 3.0) for t in later)]
-    task.last_confirmation = Confirmation(2.0, [1.05, 1.0, 0.98])
+    task.last_confirmation = BestConfirmed("dense", "", [1.05, 1.0, 0.98], time=2.0)
     assert task.latency == latency
     assert (task.confirmation is not None) == stays
