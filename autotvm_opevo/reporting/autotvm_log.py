@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -39,17 +40,13 @@ def with_triples(lines: Iterable[bytes]) -> dict[str, str]:
     >>> with_triples([early, b'{"input": ["llvm -keys=cpu -mtriple=x86_64-linux", '])
     {'llvm -keys=cpu': 'llvm -keys=cpu -mtriple=x86_64-linux'}
     """
-    targets = {
-        match[1].decode(errors="replace") for line in lines if (match := _TARGET.match(line))
-    }
-    known: dict[str, set[str]] = {}
-    for target in map(without_options, targets):
-        known.setdefault(without_options(target, {"mtriple"}), set()).add(target)
-    return {
-        target: max(same, key=len)
-        for target, same in known.items()
-        if len(same) == 2 and target in same
-    }
+    matches = filter(None, map(_TARGET.match, lines))
+    known: defaultdict[str, set[str]] = defaultdict(set)
+    for text in {match[1].decode(errors="replace") for match in matches}:
+        target = without_options(text)
+        known[without_options(target, {"mtriple"})].add(target)
+    pairs = {target: same for target, same in known.items() if len(same) == 2 and target in same}
+    return {target: max(same, key=len) for target, same in pairs.items()}
 
 
 def split_records(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -97,10 +94,8 @@ def autotvm_trial(record: Any, triples: Mapping[str, str]) -> tuple[TaskId, Tria
         latency, failure = math.inf, _FAILURES[-1]
     key, run_log_key = (task_key(text, template, arguments) for text in (target, recorded))
     task = TaskId(key, printable(task_name(template, arguments)), printable(target), run_log_key)
-    knobs = {
-        printable(name): _parse_value(kind, value)
-        for name, kind, value in record["config"]["entity"]
-    }
+    entities = record["config"]["entity"]
+    knobs = {printable(name): _parse_value(kind, value) for name, kind, value in entities}
     return task, Trial(latency, failure, knobs, ended if 0 <= ended < 1e10 else math.nan)
 
 

@@ -143,8 +143,5 @@ def _use_page_style(style: str) -> str:
     'font-size: 8px; fill: var(--ink)'
     """
     style = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", style)
-    return re.sub(
-        r"#[0-9a-f]{6}",
-        lambda color: f"var({_VARIABLES[color[0]]})" if color[0] in _VARIABLES else color[0],
-        style,
-    )
+    colors = "|".join(_VARIABLES)
+    return re.sub(colors, lambda color: f"var({_VARIABLES[color[0]]})", style)

@@ -69,12 +69,10 @@ def importance(tasks: Sequence[Task], knobs: Sequence[Knob]) -> Importance | Non
     best one sets, as those of one sketch do; None if they are too few, or less than two knobs vary.
     """
     successes = [trial for task in tasks for trial in task.trials if not trial.failure]
-    if not successes:
-        return None
-    best = min(successes, key=lambda trial: trial.latency)
-    alike = [trial for trial in successes if trial.knobs.keys() == best.knobs.keys()]
+    best = min(successes, key=lambda trial: trial.latency, default=None)
+    alike = [trial for trial in successes if best and trial.knobs.keys() == best.knobs.keys()]
     sample = np.random.default_rng(0).permutation(len(alike))[:_MAX_TRIALS]
-    if len(sample) < _MIN_TRIALS:
+    if best is None or len(sample) < _MIN_TRIALS:
         return None
     settings = [{name: value.value for name, value in alike[i].knobs.items()} for i in sample]
     latencies = [alike[i].latency for i in sample]
@@ -112,11 +110,14 @@ def fanova(
     """
     y = np.log(latencies)
     y = (y - y.mean()) / y.std()
-    distances, rows = [], []  # between the values of each knob, and which of them each trial has
+    # steps between the values of each knob, as the search counts them, and which each trial has
+    distances, rows = [], []
     for name, topology in topologies.items():
         column = [setting[name] for setting in settings]
         position = {value: i for i, value in enumerate(dict.fromkeys(column))}
-        distances.append(_distances(topology, list(position)))
+        coordinates = np.array(list(map(topology.encoder(), position)))
+        steps = cdist(coordinates, coordinates, "cityblock")
+        distances.append(np.sign(steps) if topology.is_categorical else steps)
         rows.append([position[value] for value in column])
     # on matrices this small, more threads only wait for each other
     with threadpool_limits(1, user_api="blas"):
@@ -135,13 +136,6 @@ def fanova(
         {(names[i], names[j]): share for (i, j), share in largest if share >= MIN_PAIR},
         1 - float(np.mean((alpha / np.diag(inverse)) ** 2)),
     )
-
-
-def _distances(topology: Topology, values: Sequence[Hashable]) -> Array:
-    """Steps between all pairs of values, as the search counts them."""
-    coordinates = np.array(list(map(topology.encoder(), values)))
-    distances: Array = cdist(coordinates, coordinates, "cityblock")
-    return np.sign(distances) if topology.is_categorical else distances
 
 
 def _shares(

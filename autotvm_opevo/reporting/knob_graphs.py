@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -92,7 +93,7 @@ class Knob:
 
     def describe(self, value: Hashable) -> str:
         """The effect of a vertex on the schedule."""
-        return describe_value(self.name, Value(self.kind, value))
+        return describe_value(self.name, self.kind, value)
 
     @property
     def edges(self) -> Iterator[tuple[int, int]]:
@@ -110,10 +111,10 @@ def complete_knobs(tasks: Sequence[Task], recorded: Mapping[str, list[Any]]) -> 
     Values become vertices in the trials, too: AutoTVM's log lacks the outermost part of a tile. A
     topology is unknown if a value is no vertex, such as of a template that has changed since.
     """
-    values: dict[str, set[Value]] = {}
+    values: defaultdict[str, set[Value]] = defaultdict(set)
     for trial in (trial for task in tasks for trial in task.trials):
         for name, value in trial.knobs.items():
-            values.setdefault(name, set()).add(value)
+            values[name].add(value)
     recorded = {printable(name): topology for name, topology in recorded.items()}
     topologies: dict[str, Topology] = {}
     vertices: dict[tuple[str, Value], Value] = {}
@@ -184,8 +185,11 @@ def positions(topology: Topology) -> Array:
         if isinstance(graph, Tiling):
             inner = np.column_stack([-inner.sum(axis=1), inner])
         if inner.shape[1] == 2:
-            return _centred(_prime_exponents([int(value[-1]) for value in topology]))
-        return _centred(inner @ _directions(inner.shape[1]))
+            points = _prime_exponents([int(value[-1]) for value in topology])
+        else:
+            points = inner @ _directions(inner.shape[1])
+        points = points - (points.min(axis=0) + points.max(axis=0)) / 2  # to fill -1 to 1
+        return np.asarray(points / max(float(np.abs(points).max()), 1e-9))
     if isinstance(topology, Discrete) or topology.size < 3:
         return np.column_stack([np.linspace(-1, 1, topology.size), np.zeros(topology.size)])
     angles = np.pi / 2 - 2 * np.pi * np.arange(topology.size) / topology.size
@@ -210,23 +214,14 @@ def _directions(parts: int) -> Array:
     return np.column_stack([radii * np.cos(angles), radii * np.sin(angles)])
 
 
-def _centred(points: Array) -> Array:
-    """Shift and scale to fill -1 to 1."""
-    points = points - (points.min(axis=0) + points.max(axis=0)) / 2
-    return points / max(float(np.abs(points).max()), 1e-9)
-
-
 def format_value(value: Any) -> str:
-    """Format a value as a label.
+    """Format a value as a label; an annotation may be JSON, as vertices have it.
 
-    >>> [format_value(value) for value in ((8, 2, 4), (0, 2, 1), ("none", "vec"), 64)]
-    ['8x2x4', '0 2 1', 'none vec', '64']
-    >>> format_value('["none", "vec"]')  # an annotation, as vertices have it
-    'none vec'
+    >>> [format_value(value) for value in ((8, 2, 4), (0, 2, 1), ("none", "vec"), '["vec"]', 64)]
+    ['8x2x4', '0 2 1', 'none vec', 'vec', '64']
     """
     if isinstance(value, str) and value.startswith('["'):
-        annotations = jsonl.load(value)
-        # JSON's escapes are decoded
+        annotations = jsonl.load(value)  # decodes JSON's escapes
         value = value if annotations is jsonl.MALFORMED else tuple(map(printable, annotations))
     if isinstance(value, tuple):
         is_tile = all(isinstance(part, int) for part in value) and min(value, default=0) > 0
@@ -234,16 +229,14 @@ def format_value(value: Any) -> str:
     return str(value)
 
 
-def describe_value(name: str, value: Value) -> str:
+def describe_value(name: str, kind: str, value: Any) -> str:
     """Describe the value of a knob.
 
-    >>> describe_value("tile_y", Value("inner tile", (2, 8)))
-    '?x2x8'
-    >>> describe_value("location of pad", Value("number", -2))
-    'inlined'
+    >>> describe_value("tile_y", "inner tile", (2, 8)), describe_value("location of pad", "", -2)
+    ('?x2x8', 'inlined')
     """
-    text = format_value(value.value)
-    if value.kind == "inner tile":
+    text = format_value(value)
+    if kind == "inner tile":
         return f"?x{text}"
     if name.startswith("location of "):
         return {"-2": "inlined", "-1": "outside all loops"}.get(text, f"in loop {text}")
@@ -257,7 +250,7 @@ def format_schedule(knobs: Mapping[str, Value]) -> str:
     'y: 8x1x8'
     """
     return "; ".join(
-        f"{name}: {describe_value(name, value)}"
-        for name, value in knobs.items()
-        if not (value.kind == "tile" and isinstance(value.value, tuple) and set(value.value) == {1})
+        f"{name}: {describe_value(name, kind, value)}"
+        for name, (kind, value, _) in knobs.items()
+        if not (kind == "tile" and isinstance(value, tuple) and set(value) == {1})
     )

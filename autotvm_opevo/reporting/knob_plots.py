@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -40,11 +41,9 @@ def importance_plots(importance: Importance | None) -> list[Plot]:
     """A bar for each knob's importance, and below for each pair's; none if unreliable."""
     if importance is None or not importance.is_reliable:
         return []
-    pairs = (
-        "Below, what two explain together beyond that."
-        if importance.pairs
-        else f"No two together explain {MIN_PAIR:.0%} more, as far as these trials can tell."
-    )
+    pairs = "Below, what two explain together beyond that."
+    if not importance.pairs:
+        pairs = f"No two together explain {MIN_PAIR:.0%} more, as far as these trials can tell."
     caption = (
         "Which knobs mattered: what each explains of the variance of the log latency by itself. "
         f"{pairs} The model predicts {importance.predicted:.0%} of the variance of trials that it "
@@ -118,30 +117,16 @@ def draw_graph(knob: Knob, best: float) -> Figure:
             ("X", fitness == 0, RULE, INK),
             ("o", fitness > 0, fills, INK),
         ):
-            axes.scatter(
-                *xy[subset].T,
-                s=size,
-                marker=marker,
-                color=fill,
-                edgecolor=edge,
-                linewidth=0.6,
-                zorder=2,
-                gid="vertices " + " ".join(map(str, np.flatnonzero(subset))),
-            )
+            gid = "vertices " + " ".join(map(str, np.flatnonzero(subset)))
+            style: Any = {"color": fill, "edgecolor": edge, "linewidth": 0.6, "zorder": 2}
+            axes.scatter(*xy[subset].T, s=size, marker=marker, gid=gid, **style)
         fittest = int(np.nan_to_num(fitness, nan=-1).argmax())
         labels = [truncate(knob.describe(value), 18) for value in values]
         all_fit = len(values) <= _MAX_LABELS and not _overlap(labels, points)
+        below: Any = {"textcoords": "offset points", "ha": "center", "va": "top", "zorder": 3}
+        below["bbox"] = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
         for i in range(len(values)) if all_fit else [fittest]:
-            axes.annotate(
-                labels[i],
-                xy[i],
-                xytext=(0, -0.6 * math.sqrt(size) - 3),
-                textcoords="offset points",
-                ha="center",
-                va="top",
-                bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.5, "alpha": 0.8},
-                zorder=3,
-            )
+            axes.annotate(labels[i], xy[i], (0, -0.6 * math.sqrt(size) - 3), **below)
         axes.margins(_MARGIN, 0.5 if flat else _MARGIN)
     return figure
 

@@ -8,6 +8,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from autotvm_opevo._utils import jsonl
@@ -40,11 +41,9 @@ def workload_hashes(lines: Iterable[bytes]) -> list[str]:
     ['2222']
     """
     hashes: list[str] = []
-    for line in lines:
-        try:
+    with suppress(LookupError, TypeError):
+        for line in lines:
             hashes.append(str(jsonl.load(line)[0]))
-        except (LookupError, TypeError):
-            break
     return hashes
 
 
@@ -108,18 +107,14 @@ class _Trace:
             instructions = instructions[: kinds.index("EnterPostproc")]
         # The maximum number of parallel loops is an input, though TVM's own search varies it, and
         # no part of the sketch.
-        self.sketch = json.dumps(
-            [
-                [kind, [] if attributes == _PARALLEL else inputs, attributes, *rest]
-                for kind, inputs, attributes, *rest in instructions
-            ]
-        )
+        sketch = [
+            [kind, [] if attributes == _PARALLEL else inputs, attributes, *rest]
+            for kind, inputs, attributes, *rest in instructions
+        ]
+        self.sketch = json.dumps(sketch)
         self._names: dict[str, str] = {}  # of the blocks and loops that variables stand for
-        annotations = {
-            inputs[1]: attributes[0]
-            for kind, inputs, attributes, _ in instructions
-            if kind == "Annotate"
-        }
+        annotates = [rest for kind, *rest in instructions if kind == "Annotate"]
+        annotations = {inputs[1]: attributes[0] for inputs, attributes, _ in annotates}
         self.knobs: dict[str, Value] = {}
         counts: Counter[str] = Counter()
         tiled, blocks = [], []

@@ -22,7 +22,7 @@ from autotvm_opevo._utils.atomic_files import write_whole
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.figures import FITNESS, FITNESS_ON_DARK, SERIES, Plot, svg
-from autotvm_opevo.reporting.importance import Importance, importance
+from autotvm_opevo.reporting.importance import importance
 from autotvm_opevo.reporting.knob_graphs import complete_knobs, format_schedule
 from autotvm_opevo.reporting.knob_plots import importance_plots, knob_plots
 from autotvm_opevo.reporting.logs import input_files, open_logs
@@ -175,6 +175,13 @@ def _task(
     name, knobs = tasks[0].name, complete_knobs(tasks, next(recorded, {}))
     shares, best = importance(tasks, knobs), min(task.best for task in tasks)
     rows = [_row(log, log.tasks[key], best) for log in logs]
+    unknown = ""
+    if shares is not None and not shares.is_reliable:
+        predicted = f"{shares.predicted:.0%} of" if shares.predicted > 0 else "nothing of"
+        unknown = (
+            "Which knobs mattered cannot be told from these trials: a model of them predicts "
+            f"{predicted} the variance of trials that it does not know."
+        )
     charts = [*progress_plots(key, logs), *importance_plots(shares)]
     return {
         "number": number,
@@ -184,7 +191,7 @@ def _task(
         "rows": rows,
         "has_inner_tile": any("?x" in text for row in rows for *_, text in row["top"]),
         "charts": [_embed(plot, name) for plot in charts],
-        "importance_unknown": _importance_unknown(shares),
+        "importance_unknown": unknown,
         "knobs": [_embed(plot, name) for plot in knob_plots(knobs)],
     }
 
@@ -253,17 +260,6 @@ def _near_best(task: Task, best_of_all: float) -> dict[str, Any]:
         return {"near_trial": "never", "near_time": ""}
     time = format_duration(task.elapsed[near[0]]) if len(task.elapsed) else ""
     return {"near_trial": near[0] + 1, "near_time": time}
-
-
-def _importance_unknown(shares: Importance | None) -> str:
-    """Why the trials cannot tell which knobs mattered, unless they are too few anyway."""
-    if shares is None or shares.is_reliable:
-        return ""
-    predicted = f"{shares.predicted:.0%} of" if shares.predicted > 0 else "nothing of"
-    return (
-        "Which knobs mattered cannot be told from these trials: a model of them predicts "
-        f"{predicted} the variance of trials that it does not know."
-    )
 
 
 def _embed(plot: Plot, task: str = "") -> dict[str, Any]:

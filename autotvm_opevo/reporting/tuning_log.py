@@ -63,14 +63,11 @@ class TuningLog:
     Attributes
     ----------
     label, path, index
-        Its name in the report, the file or the folder of a database, and its position among the
-        logs of the report.
+        Its name in the report, the file or the folder of a database, and its position there.
     tasks : dict of str to Task
         By key, in order of their first trials.
     malformed, unrelated : int
         Number of lines that are not JSON, and of those that are but hold no trial.
-    runs : Runs
-        The runs that wrote the log, according to its run log.
     operators : list of Operator
         Slowest first; those without a successful trial are last. A task in no run log is one by
         itself.
@@ -152,10 +149,8 @@ class TuningLog:
             *((time, 1, None) for time in self.runs.measuring_since),
             *ends,
         ]
-        for task in self.tasks.values():
-            task.trials.sort(key=lambda trial: trial.time)
         start = ready = previous = -math.inf
-        elapsed, pauses, overall = 0.0, [], []
+        elapsed, overall = 0.0, []
         of_task: dict[str, list[float]] = {key: [] for key in self.tasks}
         self._order = []
         for moment, kind, measured in sorted(moments, key=lambda moment: moment[:2]):
@@ -167,28 +162,28 @@ class TuningLog:
             if gap > _LONGEST_BATCH and start <= previous:
                 pause, gap, own = gap, 0.0, 0.0
             if previous > -math.inf and pause >= _SHORTEST_PAUSE:
-                pauses.append(pause)
+                self.pauses.append(pause)
             previous, elapsed = moment, elapsed + gap
             spent = of_task[measured.key]
             spent.append(own + (spent[-1] if spent else 0.0))
             overall.append(elapsed)
             self._order.append(measured)
-        self.elapsed, self.pauses = np.array(overall), pauses
+        self.elapsed = np.array(overall)
         for task in self.tasks.values():
+            task.trials.sort(key=lambda trial: trial.time)
             task.elapsed = np.array(of_task[task.key])
 
     def find_operators(self, counts: Mapping[tuple[str, ...], int]) -> None:
         """Group the tasks by operator, given how often a network runs each, by its tasks' keys."""
         left, operators = dict(self.tasks), []
         for keys, count in counts.items():
-            by_target: dict[str, list[Task]] = {}  # run log keys may leave out the target
+            # run log keys may leave out the target
+            by_target: defaultdict[str, list[Task]] = defaultdict(list)
             for key, task in list(left.items()):
                 if task.run_log_key in keys:
-                    by_target.setdefault(task.target, []).append(left.pop(key))
-            operators += [
-                Operator(count, sorted(tasks, key=lambda task: task.latency))
-                for tasks in by_target.values()
-            ]
+                    by_target[task.target].append(left.pop(key))
+            for tasks in by_target.values():
+                operators.append(Operator(count, sorted(tasks, key=lambda task: task.latency)))
         self.has_counts = not left
         operators += [Operator(1, [task]) for task in left.values()]
         self.operators = sorted(operators, key=lambda op: (op.seconds == math.inf, -op.seconds))
@@ -259,12 +254,9 @@ def _merge_events(task: Task, events: list[TrialEnded], runs: int) -> None:
     """
     lacks_times = not all(math.isfinite(trial.time) for trial in task.trials)
     if lacks_times and events and -1 <= len(task) - len(events) <= runs:
-        task.trials = [
-            trial._replace(
-                time=event.time, failure=trial.failure and printable(event.failure or trial.failure)
-            )
-            for trial, event in zip(task.trials, [*events, *events[-1:] * runs])
-        ]
+        for i, (trial, event) in enumerate(zip(task.trials, [*events, *events[-1:] * runs])):
+            failure = trial.failure and printable(event.failure or trial.failure)
+            task.trials[i] = trial._replace(time=event.time, failure=failure)
     for event in events:
         if event.message:
             kind = printable(event.failure) or UNKNOWN_FAILURE
