@@ -37,7 +37,6 @@ class OperatorComparison:
 
     Attributes
     ----------
-    name : str
     count : int
         How often the network runs it.
     best : list

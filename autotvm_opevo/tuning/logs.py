@@ -94,15 +94,9 @@ def short_names(paths: Sequence[Path]) -> list[str]:
 
 
 def common_target(logs: Sequence[Collection[str]]) -> str:
-    """The only target for which all logs have records, given those of each.
+    """The only target for which all logs, given those of each, have records; otherwise raise
+    `ValueError`.
 
-    Raises
-    ------
-    ValueError
-        If there is none, or more than one.
-
-    Examples
-    --------
     >>> common_target([["llvm", "cuda"], ["llvm"]])
     'llvm'
     """

@@ -42,13 +42,6 @@ class Measurer(ABC):
         Number of builds, and of trials, at the same time.
     builders : WorkerPool, optional
         Paused while a trial runs on this machine's CPU.
-
-    Attributes
-    ----------
-    batch : int
-        As given.
-    finalists : Finalists
-        The best trials of each task; `retime` times them again.
     """
 
     def __init__(
@@ -63,7 +56,7 @@ class Measurer(ABC):
         self._free = threading.Event()  # nobody waits for this CPU but trials
         self._free.set()
         self._ran: list[float] = []  # seconds of each trial on its device
-        self.finalists = Finalists()
+        self.finalists = Finalists()  # which `retime` times again
 
     def __enter__(self) -> Any:
         return self
@@ -196,16 +189,8 @@ def measured(trial: Any) -> Future[Any]:
 
 
 class Finalist(NamedTuple):
-    """One of the best trials of a task.
-
-    Attributes
-    ----------
-    seconds : float
-        Its latency.
-    trial, built : object
-        The trial, and what was built for it, of the adapter's TVM.
-    file : str
-        A copy of the latter's, since the builder deletes its own.
+    """One of the best trials of a task: its latency, the trial, and what was built for it, with a
+    copy of its file, since the builder deletes its own.
     """
 
     seconds: float

@@ -116,12 +116,12 @@ def compare_outputs(
     errors = [_relative_error(x, y) for x, y in zip(expected, actual)]
     if dtypes and not any("float" in name for name in names):
         return max(errors, default=0.0), not any(errors)
+    tolerance = _HALF_TOLERANCE if half else _TOLERANCE
+    share = _QUANTIZED_SHARE if quantized else _SHARE
     matches = [
-        error <= (_HALF_TOLERANCE if half else _TOLERANCE)
+        error <= tolerance
         or (quantized and error <= _QUANTIZED_TOLERANCE and _rms_error(x, y) <= _QUANTIZED_RMS)
-        or (
-            x.dtype.kind in "biu" and (x != y).mean() <= (_QUANTIZED_SHARE if quantized else _SHARE)
-        )
+        or (x.dtype.kind in "biu" and (x != y).mean() <= share)
         for x, y, error in zip(expected, actual, errors)
     ]
     return max(errors, default=0.0), all(matches)

@@ -114,11 +114,6 @@ class Race:
     alpha : float
         Probability that they do not.
 
-    Attributes
-    ----------
-    latencies : list of list of float
-        By round, the seconds of each alternative; infinite if it failed, or does not race any more.
-
     Examples
     --------
     >>> race = Race(3)
@@ -131,6 +126,7 @@ class Race:
     def __init__(
         self, size: int, contestants: Sequence[int] | None = None, alpha: float = 0.05
     ) -> None:
+        # by round, of each alternative; infinite if it failed, or does not race any more
         self.latencies: list[list[float]] = []
         self.size, self.alpha = size, alpha
         self.contestants = list(range(size)) if contestants is None else list(contestants)

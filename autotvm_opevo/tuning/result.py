@@ -26,12 +26,10 @@ UNLIMITED = 100_000
 
 @dataclass(frozen=True)
 class Row:
-    """Progress of one task.
+    """Progress of one task, by name.
 
     Attributes
     ----------
-    name : str
-    trials : int
     latency : float
         Best latency in seconds; infinite while no trial has succeeded.
     gflops : float

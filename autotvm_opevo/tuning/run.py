@@ -87,28 +87,16 @@ class _Batch:
 
 
 class TuningRun(ABC):
-    """Tasks that share a budget of trials.
-
-    Parameters
-    ----------
-    tasks : sequence of TaskState
-        With the trials of earlier calls, as far as the log has them.
-    operators : sequence of Operator
-    budget : Budget
-    batch : int
-        A round has at least as many trials, if the budget has that many for every task.
-    store : TrialStore
+    """Tasks, with the trials of earlier calls as far as the log has them, that share a budget of
+    trials. A round has at least a `batch` of them, if the budget has that many for every task.
 
     Attributes
     ----------
-    store : TrialStore
-        As given.
     stop_reason : str
         As in `TuningResult`.
     untuned : bool
         Whether the best file has the network untuned, which was faster, or the only one that is
         right. It stays so until more is measured, or it is compared again.
-    display : ProgressDisplay
     phases : defaultdict of str to float
         Seconds spent on each phase of the call, as far as known.
     """
@@ -262,9 +250,8 @@ class TuningRun(ABC):
         self._before = {task.key: (task.latency, task.best) for task in self._tasks}
         self._run_log.write(MeasuringBegan())
         try:
-            with ProgressDisplay(
-                self._budget.trials, self.trials, deadline - now if deadline < inf else None
-            ) as self.display:
+            left = deadline - now if deadline < inf else None
+            with ProgressDisplay(self._budget.trials, self.trials, left) as self.display:
                 self._measure(deadline)
             with self.phase("re-measuring"), say_if_long("re-measuring the best"):
                 self._confirm()
@@ -282,9 +269,8 @@ class TuningRun(ABC):
             late = time.monotonic() >= deadline
             if late:
                 self._measurer.cancel()
-                self._pending = {
-                    trial: batch for trial, batch in self._pending.items() if not trial.cancelled()
-                }
+                for trial in [trial for trial in self._pending if trial.cancelled()]:
+                    del self._pending[trial]
                 if self.left > 0 and self.stop_reason == "trials":
                     self.stop_reason = "time limit"
             submitted = not late and self._measurer.has_capacity and self._submit()
@@ -340,9 +326,8 @@ class TuningRun(ABC):
 
     def _receive(self, seconds: float) -> None:
         """Wait until a trial is measured, or for `seconds`; raise an error once all have failed."""
-        done, _ = wait(
-            self._pending, None if seconds == inf else max(0.0, seconds), FIRST_COMPLETED
-        )
+        timeout = None if seconds == inf else max(0.0, seconds)
+        done, _ = wait(self._pending, timeout, FIRST_COMPLETED)
         if done and all(trial.cancelled() or trial.exception() for trial in done):
             done.pop().result()
         for batch, trial in self._measured():
@@ -359,8 +344,7 @@ class TuningRun(ABC):
             return
         with self._measurer.exclusive(), self.phase("searching"):
             task.finish(batch.candidates)
-        ends_round = batch.ends_round or not task.progress.active
-        if ends_round:
+        if ends_round := batch.ends_round or not task.progress.active:
             task.end_round()
         self.display.show(self._rows(), batch.task, self._latency(), ends_round)
 
@@ -469,9 +453,7 @@ class TuningRun(ABC):
                 latency=task.latency,
                 gflops=task.progress.flop / task.latency / 1e9,
                 share=share,
-                failures=", ".join(
-                    f"{kind} {count}" for kind, count in task.failures.most_common()
-                ),
+                failures=", ".join(f"{kind} {n}" for kind, n in task.failures.most_common()),
                 dominant_error=task.dominant_error,
                 limit=task.progress.limit,
             )

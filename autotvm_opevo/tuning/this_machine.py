@@ -59,15 +59,10 @@ logger = logging.getLogger(__name__)
 
 
 class ThisMachine:
-    """What this machine can run of the code that a TVM compiles.
+    """What this machine can run of the code that the installed TVM compiles.
 
-    Parameters
-    ----------
-    tvm : module
-        The installed TVM, whichever it is.
-    measure_flops : callable
-        Takes a CPU's target; returns the operations per second of a matrix product with its code.
-        Raises `ChildProcessError` if this machine cannot run it.
+    `measure_flops` takes a CPU's target, and returns the operations per second of a matrix product
+    with its code, or raises `ChildProcessError` if this machine cannot run it.
     """
 
     def __init__(self, tvm: Any, measure_flops: Callable[[str], float]) -> None:
@@ -104,16 +99,12 @@ class ThisMachine:
             try:
                 flops[cpu] = self._measure_flops(_target(cpu))
             except ChildProcessError:
-                logger.warning(
-                    "this machine cannot run code for %s, though its processor reports the "
-                    "features: trying one with fewer",
-                    _target(cpu),
-                )
+                why = "though its processor reports the features: trying one with fewer"
+                logger.warning("this machine cannot run code for %s, %s", _target(cpu), why)
                 continue
             except (OSError, RuntimeError, ValueError) as error:
-                logger.warning(
-                    "%s is not tried before it is used: %s", _target(cpu), last_line(str(error))
-                )
+                why = last_line(str(error))
+                logger.warning("%s is not tried before it is used: %s", _target(cpu), why)
                 return _target(cpu)
             if not wide:
                 break
@@ -123,9 +114,8 @@ class ThisMachine:
             )
         # interleaved, since other work may slow one of them down
         for _ in range(_ROUNDS if len(flops) > 1 else 0):
-            flops = {
-                cpu: max(best, self._measure_flops(_target(cpu))) for cpu, best in flops.items()
-            }
+            for cpu, value in flops.items():
+                flops[cpu] = max(value, self._measure_flops(_target(cpu)))
         first, *others = flops
         best = next((cpu for cpu in others if flops[first] < _WORTH * flops[cpu]), first)
         _remember(machine, _target(best), {_target(cpu): value for cpu, value in flops.items()})

@@ -44,13 +44,7 @@ class ForkServerError(RuntimeError):
 
 
 class ForkServer:
-    """A process that imports a module and then starts others by forking.
-
-    Parameters
-    ----------
-    module : str
-        What the workers need, such as ``"autotvm_opevo.autotvm"``.
-    """
+    """A process that imports a module, such as ``"autotvm_opevo.autotvm"``, and then forks."""
 
     _shared: ClassVar[dict[str, ForkServer]] = {}
     _sharing = threading.Lock()
@@ -58,16 +52,13 @@ class ForkServer:
     def __init__(self, module: str) -> None:
         self._owner = os.getpid()
         self._socket, theirs = socket.socketpair()
-        path = [entry for entry in sys.path if isinstance(entry, str)]
-        # The path comes first, so that everything is imported from where this process would import
-        # it.
-        main = (
-            f"import sys; sys.path[:] = {path!r}; from autotvm_opevo.tuning.fork_server import "
-            "main; main()"
+        # everything is imported from where this process would import it
+        path = (
+            f"import sys; sys.path[:] = {[entry for entry in sys.path if isinstance(entry, str)]!r}"
         )
+        main = f"{path}; from autotvm_opevo.tuning.fork_server import main; main()"
         with theirs:
-            # A session of its own keeps it and its children from Ctrl-C, which is for this process
-            # to handle.
+            # in a session of its own, since Ctrl-C is for this process to handle
             self._process = subprocess.Popen(
                 [sys.executable, "-c", main, module, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
@@ -97,16 +88,9 @@ class ForkServer:
 
 
 class Worker:
-    """A process that calls functions; started by the first call, and again after it died or was
-    killed.
-
-    It has the environment and the working directory that this process has then. One thread may call
-    at a time.
-
-    Parameters
-    ----------
-    module : str
-        Imported before it starts.
+    """A process that calls functions, with a module imported; started by the first call, and again
+    after it died or was killed, with the environment and the working directory that this process
+    has then. One thread may call at a time.
     """
 
     def __init__(self, module: str) -> None:
@@ -141,9 +125,8 @@ class Worker:
                     raise TimeoutError(f"took longer than {timeout:g} seconds")
                 failed, value = pickle.loads(connection.recv_bytes())
             except BlockingIOError as error:
-                raise TimeoutError(
-                    f"the worker process took no message for {_SEND_TIMEOUT} seconds"
-                ) from error
+                waited = f"for {_SEND_TIMEOUT} seconds"
+                raise TimeoutError(f"the worker process took no message {waited}") from error
             except (EOFError, ConnectionError) as error:
                 raise ChildProcessError("the worker process died") from error
         except BaseException:
@@ -212,10 +195,8 @@ class Worker:
                 if self._interrupted:
                     raise ChildProcessError("the worker process was killed")
                 if time.monotonic() > end:
-                    raise ForkServerError(
-                        f"importing {self._module} in a new process took longer than "
-                        f"{FORK_TIMEOUT:g} seconds"
-                    )
+                    took = f"took longer than {FORK_TIMEOUT:g} seconds"
+                    raise ForkServerError(f"importing {self._module} in a new process {took}")
             self._pid = pickle.loads(connection.recv_bytes())
             if self._paused_at is not None:  # while it started
                 self._signal(signal.SIGSTOP)
