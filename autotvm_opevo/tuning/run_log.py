@@ -7,7 +7,7 @@ later runs with the same log: which trials were re-measured, and how fast the ma
 run log is optional: a log without one, or with a damaged one, remains valid. A run that was killed
 has a `RunStarted` without a `RunEnded`. Needs no TVM.
 
-A new kind of event is a class here, its name in `_EVENTS`, a branch of `Runs._add` if a later run
+A new kind of event is a class here, its name in `_EVENTS`, a branch of `Runs.replay` if a later run
 or a report needs it, and a row of docs/reference/files.md.
 """
 
@@ -289,27 +289,19 @@ class Runs:
     # Seconds of each phase, in all runs that ended, and their number: what is killed does not.
     phases: dict[str, float] = field(default_factory=dict)
     runs_ended: int = 0
-    # Addresses of devices that left during a run.
-    devices_left: list[str] = field(default_factory=list)
+    devices_left: list[str] = field(default_factory=list)  # their addresses
     # By task: its name in tables; the topology of each knob as JSON; operations; seconds that the
     # machine needs for them at least; bytes of its tensors, and bytes per second of small arrays
-    # when that limit was measured; how many others it learned from, by their origin; and when its
-    # best trial was timed again last.
+    # when that limit was measured; and the last time that its best trial was timed again.
     names: dict[str, str] = field(default_factory=dict)
     knobs: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     flop: dict[str, float] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
     sizes: dict[str, float] = field(default_factory=dict)
     bandwidths: dict[str, float] = field(default_factory=dict)
-    learned_from: dict[str, dict[str, int]] = field(default_factory=dict)
     confirmed: dict[str, BestConfirmed] = field(default_factory=dict)
     # Tasks whose limit is that of the memory, not of the operations.
     memory_bound: set[str] = field(default_factory=set)
-    # Operations per second that the machine can do, bytes per second that its memory can, and the
-    # threads in which TVM ran kernels on its CPU.
-    flops: float = 0.0
-    memory_bandwidth: float = 0.0
-    threads: int = 0
     # Of the file of the best: for how many tasks it has not the fastest, as in `TuningResult`; the
     # tasks that it has no record of, though they have some; and those of networks that are better
     # untuned.
@@ -320,39 +312,33 @@ class Runs:
     def replay(self, events: Iterable[Event]) -> None:
         """Update from events; those about trials change nothing."""
         for event in events:
-            self._add(event)
-
-    def _add(self, event: Event) -> None:
-        if isinstance(event, RunStarted):
-            self._start(event)
-        elif isinstance(event, KnobsMapped):
-            self.knobs.update(event.knobs)
-        elif isinstance(event, MachineMeasured):
-            limits = _known(event.limits)
-            self.limits.update(limits)
-            self.sizes.update(_known(event.sizes))
-            self.bandwidths.update(dict.fromkeys(limits, event.bandwidth))
-            self.memory_bound = (self.memory_bound - limits.keys()) | {*event.memory_bound}
-            self.flops, self.memory_bandwidth = event.flops, event.memory_bandwidth
-            self.threads = event.threads
-        elif isinstance(event, MeasuringBegan):
-            self.measuring_since.append(event.time)
-        elif isinstance(event, BestConfirmed):
-            self.confirmed[event.task] = event
-        elif isinstance(event, DevicesLeft):
-            self.devices_left.extend(event.addresses)
-        elif isinstance(event, RunEnded):
-            self.runs_ended += 1
-            self.stop_reason = event.stop_reason
-            self.learned_from.update(event.learned_from)
-            for phase, seconds in _known(event.phases).items():
-                self.phases[phase] = self.phases.get(phase, 0.0) + seconds
-        elif isinstance(event, BestWritten):
-            self.aligned = event.aligned
-            self.left_out, self.untuned = {*event.left_out}, {*event.untuned}
-        elif isinstance(event, NetworkCompared):
-            self.latency = event.before, event.after
-            self.speedup = Estimate(*event.speedup) if len(event.speedup) == 3 else None
+            if isinstance(event, RunStarted):
+                self._start(event)
+            elif isinstance(event, KnobsMapped):
+                self.knobs.update(event.knobs)
+            elif isinstance(event, MachineMeasured):
+                limits = _known(event.limits)
+                self.limits.update(limits)
+                self.sizes.update(_known(event.sizes))
+                self.bandwidths.update(dict.fromkeys(limits, event.bandwidth))
+                self.memory_bound = (self.memory_bound - limits.keys()) | {*event.memory_bound}
+            elif isinstance(event, MeasuringBegan):
+                self.measuring_since.append(event.time)
+            elif isinstance(event, BestConfirmed):
+                self.confirmed[event.task] = event
+            elif isinstance(event, DevicesLeft):
+                self.devices_left.extend(event.addresses)
+            elif isinstance(event, RunEnded):
+                self.runs_ended += 1
+                self.stop_reason = event.stop_reason
+                for phase, seconds in _known(event.phases).items():
+                    self.phases[phase] = self.phases.get(phase, 0.0) + seconds
+            elif isinstance(event, BestWritten):
+                self.aligned = event.aligned
+                self.left_out, self.untuned = {*event.left_out}, {*event.untuned}
+            elif isinstance(event, NetworkCompared):
+                self.latency = event.before, event.after
+                self.speedup = Estimate(*event.speedup) if len(event.speedup) == 3 else None
 
     def _start(self, event: RunStarted) -> None:
         operators = {tuple(tasks): count for count, tasks in event.operators}
