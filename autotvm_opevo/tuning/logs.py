@@ -134,15 +134,8 @@ _MAGIC = {
 
 
 def about(path: Path, otherwise: str) -> str:
-    """What a file or folder without a record is, as far as that is known, and what to do: the end
-    of a sentence.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "log.json"
-    ...     _ = file.write_bytes(bytes.fromhex("1f8b0800"))
-    ...     f"it has no record{about(file, 'check its name')}"
-    'it has no record, it is compressed with gzip: unpack it with gunzip, or check its name'
+    """The end of a sentence on a file or folder without a record: what it is, if that is known, and
+    what to do, such as ", it is compressed with gzip: unpack it with gunzip, or check its name".
     """
     kind = identify(path)
     if kind is None:
@@ -185,12 +178,6 @@ def identify(path: Path) -> Format | None:
 def kind_of_file(path: Path) -> str:
     """`RECORD_FILE` or `WORKLOAD_FILE` for a file with lines like theirs, ``"AutoTVM"`` for a log
     of it; else empty.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     _ = Path(file.name).write_text('["1234567", "eyJyb290"]')
-    ...     kind_of_file(Path(file.name))
-    'database_workload.json'
     """
     value = next(_values(path), None)
     keys = value.keys() if isinstance(value, dict) else set()
@@ -210,15 +197,7 @@ def _file_of_database(value: Any) -> str:
 
 
 def describe_file(path: Path) -> str:
-    """What a file is that was given in the place of a database's folder, and what to do.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "log.json"
-    ...     _ = file.write_text('{"input": [], "config": {}, "result": []}')
-    ...     describe_file(file).replace(folder, "folder")
-    'folder/log.json is a log of AutoTVM, not a database of MetaSchedule: it needs TVM 0.8 to 0.19'
-    """
+    """What a file is that was given in the place of a database's folder, and what to do."""
     kind = kind_of_file(path)
     if kind == "AutoTVM":
         other = "not a database of MetaSchedule: it needs TVM 0.8 to 0.19"
