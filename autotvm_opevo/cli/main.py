@@ -46,15 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except (ImportError, OSError, RuntimeError, ValueError) as error:
-        print(f"autotvm_opevo: {_message(error)}", file=sys.stderr)
+        text = str(error)
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            text = f"{error.filename}: {error.strerror}"
+        elif text.startswith(_TRACEBACK):
+            text = last_line(text)
+        print(f"autotvm_opevo: {text}", file=sys.stderr)
         return 2 if isinstance(error, ValueError) else 1
-
-
-def _message(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    text = str(error)
-    return last_line(text) if text.startswith(_TRACEBACK) else text
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

@@ -151,7 +151,7 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
         options.log,
         strategy=strategies[options.tuner],
         builder=LocalBuilder(timeout_sec=options.timeout, link=options.rpc_key is None),
-        runner=make_runner(options.timeout, options.rpc_key, *_tracker(options)),
+        runner=make_runner(options.timeout, *_devices(options)),
         **_common(options),
     )
 
@@ -182,21 +182,21 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
         raise ValueError("--tuner evolutionary requires MetaSchedule, this TVM has AutoTVM")
     target = as_target(_target(options, local_target))
     mod, params = workload.load(options, workloads)
-    devices = options.rpc_key, *_tracker(options)
     return tune_network(
         mod,
         params,
         target,
         options.log,
-        measure_option=default_measure_option(target, options.timeout, *devices),
+        measure_option=default_measure_option(target, options.timeout, *_devices(options)),
         tuner=tuners[options.tuner],
         early_stopping=options.early_stopping,
         **_common(options),
     )
 
 
-def _tracker(options: argparse.Namespace) -> Any:
-    return options.rpc_tracker or (None, None)
+def _devices(options: argparse.Namespace) -> Any:
+    """A key, and the host and port of a tracker; None without these."""
+    return options.rpc_key, *(options.rpc_tracker or (None, None))
 
 
 def _common(options: argparse.Namespace) -> dict[str, Any]:

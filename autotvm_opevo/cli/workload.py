@@ -13,6 +13,8 @@ from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.cli.argument_types import address, attribute, named_shape, positive, shape
 from autotvm_opevo.networks.names import AUTOTVM, META_SCHEDULE, check_network
 
+_REPEATABLE: Any = {"action": "append", "default": []}
+
 
 def add_workload(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a network, an operator or a model file."""
@@ -37,27 +39,24 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tensor",
         type=shape,
-        action="append",
-        default=[],
         metavar="8x16",
         help="shape of an operator's input; repeatable",
+        **_REPEATABLE,
     )
     group.add_argument("--dtype", help="data type of the operator (default: float32)")
     group.add_argument(
         "--attribute",
         type=attribute,
-        action="append",
-        default=[],
         metavar="NAME=JSON",
         help="attribute of the operator; repeatable",
+        **_REPEATABLE,
     )
     group.add_argument(
         "--shape",
         type=named_shape,
-        action="append",
-        default=[],
         metavar="NAME=1x3x224x224",
         help="shape of a model's input; repeatable",
+        **_REPEATABLE,
     )
     group.add_argument(
         "--layout",
