@@ -80,10 +80,9 @@ def _become_worker(descriptor: int) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
-        with suppress(Exception):
-            sys.stdout.flush()
-        with suppress(Exception):
-            sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
         os._exit(0)
 
 
@@ -98,6 +97,5 @@ def _answer(message: bytes) -> bytes:
     try:
         return bytes(cloudpickle.dumps(answer))
     except Exception as error:
-        return pickle.dumps(
-            (True, RuntimeError(f"{type(error).__name__}: {error}; cannot send {answer[1]!r}"))
-        )
+        why = f"{type(error).__name__}: {error}; cannot send {answer[1]!r}"
+        return pickle.dumps((True, RuntimeError(why)))

@@ -130,10 +130,8 @@ def compare_outputs(
 def is_quantized(dtypes: Iterable[str]) -> bool:
     """Whether one of several dtypes has eight bits or fewer, and is no truth value.
 
-    >>> is_quantized(["float32", "int8"]), is_quantized(["float8_e4m3fn"])
-    (True, True)
-    >>> is_quantized(["bool", "bfloat16"])
-    False
+    >>> is_quantized(["int8"]), is_quantized(["float8_e4m3fn"]), is_quantized(["bool", "bfloat16"])
+    (True, True, False)
     """
     bits = (re.search(r"\d+", name) for name in dtypes)
     return any(int(found.group()) <= 8 for found in bits if found)

@@ -74,11 +74,7 @@ class Estimate(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """The largest relative difference in the interval.
-
-        >>> f"{Estimate(1.0, 0.98, 1.03).difference:.3f}"
-        '0.030'
-        """
+        """The largest relative difference in the interval."""
         return max(self.high, 1.0 / self.low if self.low > 0 else inf) - 1.0
 
 

@@ -137,16 +137,12 @@ class Worker:
         return value
 
     def interrupt(self) -> None:
-        """Kill the process, and what it has started; from any thread. A call that waits for it
-        raises `ChildProcessError`.
-        """
+        """Kill it and what it started, from any thread; a call raises `ChildProcessError`."""
         self._interrupted = True
         self._signal(signal.SIGKILL)
 
     def pause(self) -> None:
-        """Stop the process, and what it has started, until `resume`; the time of a call stops, too.
-        From any thread.
-        """
+        """Stop it, what it started, and a call's time, until `resume`; from any thread."""
         self._paused_at = time.monotonic()
         self._signal(signal.SIGSTOP)
 
