@@ -23,9 +23,8 @@ logger = logging.getLogger(__name__)
 
 
 def physical_cores() -> int:
-    """Number of cores that this process may use, by its CPU affinity and its control groups'
-    quotas; 0 if unknown. Of a quota whole cores only count, since threads that share a part of one
-    wait for each other.
+    """Number of cores that this process may use, by CPU affinity and its control groups' quotas, of
+    which whole cores count: threads that share a part of one wait for each other. 0 if unknown.
     """
     try:
         cores = len({Path(_SIBLINGS.format(cpu)).read_text() for cpu in _CPUS})

@@ -49,9 +49,7 @@ def run(_: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the diagnosis: a component, its state, whether it works, None for an optional one
-    that is not installed, and a hint where it is missing or broken.
-    """
+    """One line of the diagnosis; `ok` is None for an optional component that is not installed."""
 
     name: str
     found: str
