@@ -171,7 +171,7 @@ def _task(
 ) -> dict[str, Any]:
     """What the page shows of a task, given its key, its logs, and the topologies of all tasks."""
     tasks = [log.tasks[key] for log in logs]
-    recorded = (topologies[task.run_log_key] for task in tasks if task.run_log_key in topologies)
+    recorded = filter(None, (topologies.get(task.run_log_key) for task in tasks))
     name, knobs = tasks[0].name, complete_knobs(tasks, next(recorded, {}))
     shares, best = importance(tasks, knobs), min(task.best for task in tasks)
     rows = [_row(log, log.tasks[key], best) for log in logs]
@@ -240,10 +240,9 @@ def _color(log: TuningLog) -> str:
 def _state(task: Task, is_fastest: bool) -> str:
     """Whether the network uses a task, and how sure its best is."""
     certainty = "one trial"
-    if confirmation := task.confirmation:
-        ties = confirmation.ties
-        tied = f", {pluralize(ties, 'other')} may be as fast" if ties else ""
-        certainty = f"re-measured (timings differ by {confirmation.spread:.1%}{tied})"
+    if best := task.confirmation:
+        tied = f", {pluralize(best.ties, 'other')} may be as fast" if best.ties else ""
+        certainty = f"re-measured (timings differ by {best.spread:.1%}{tied})"
     return certainty if is_fastest else f"slower implementation, {certainty}"
 
 

@@ -129,9 +129,8 @@ class TuningLog:
         for task in self.tasks.values():
             task.name = printable(runs.names.get(task.run_log_key, task.name))
             _merge_events(task, ended[task.run_log_key], len(runs.starts))
-            confirmation = runs.confirmed.get(task.run_log_key)
-            if confirmation and targets[task.run_log_key] == 1:
-                task.last_confirmation = confirmation
+            if targets[task.run_log_key] == 1:
+                task.last_confirmation = runs.confirmed.get(task.run_log_key)
         self._measure_time()
 
     def _measure_time(self) -> None:

@@ -13,7 +13,7 @@ from compared_networks import compared
 
 from autotvm_opevo.tuning.measurer import Measurer
 from autotvm_opevo.tuning.race import Race
-from autotvm_opevo.tuning.result import ProgressDisplay
+from autotvm_opevo.tuning.result import UNLIMITED, ProgressDisplay
 from autotvm_opevo.tuning.run import Budget, TuningRun
 from autotvm_opevo.tuning.run_log import RunLog, read
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, equal
@@ -133,6 +133,12 @@ def test_it_announces_the_budget_and_run_logs_the_network(run, tmp_path, screen)
         8,
         {"c", "d"},
     )
+
+
+def test_where_only_the_time_is_limited_it_announces_no_number_of_trials(run, screen):
+    run._budget.trials = UNLIMITED
+    run.announce("OpEvo", "log", [])
+    assert "2 tasks, 2 trials in the log; starting to measure\n" in screen.getvalue()
 
 
 def test_nothing_is_in_the_run_log_without_trials_left(run, tmp_path):
