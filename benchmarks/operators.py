@@ -18,7 +18,11 @@ C2     512 images of 64 x 27 x 27, 192 kernels    1 image of 16 x 14 x 14, 32 ke
 
 On CUDA, MM and C are TOPI's templates, which have the paper's spaces (except for C's unroll steps:
 0, 512 and 1500 instead of 0, 125 and 256); BMM is a template of this module, since TOPI's has fewer
-splits. On a CPU all templates are of this module, with splits, a reorder and switches.
+splits. On a CPU all of these are templates of this module, with splits, a reorder and switches.
+
+`TOPI` and `TOPI_HELD_OUT` are layers of networks with TOPI's own templates for x86, which AutoTVM
+tunes. Their spaces are small enough to record: they have at most 1,000 points, few of which take
+long to compile.
 """
 
 from __future__ import annotations
@@ -299,6 +303,69 @@ def reordered_matmul_cpu(n: int, k: int, m: int) -> tuple[te.Schedule, list[te.T
     return s, [x, y, z]
 
 
+# --- TOPI's own templates for x86
+
+
+def _topi(template: str, *arguments: Any) -> Callable[[Target], Task]:
+    return lambda target: autotvm.task.create(f"{template}.x86", args=arguments, target=target)
+
+
+def _conv2d_x86(
+    channels: int, size: int, kernels: int, kernel: int, stride: int
+) -> Callable[[Target], Task]:
+    tensors = (
+        te.placeholder((1, channels, size, size), name="I"),
+        te.placeholder((kernels, channels, kernel, kernel), name="K"),
+    )
+    return _topi("conv2d_NCHWc", *tensors, *_convolution(kernel, stride))
+
+
+def _depthwise_x86(channels: int, size: int, stride: int) -> Callable[[Target], Task]:
+    tensors = (
+        te.placeholder((1, channels, size, size), name="I"),
+        te.placeholder((channels, 1, 3, 3), name="K"),
+    )
+    return _topi("depthwise_conv2d_NCHWc", *tensors, *_convolution(3, stride))
+
+
+def _convolution(kernel: int, stride: int) -> tuple[Any, ...]:
+    """Strides, padding to the same size, dilation, layouts and dtype."""
+    return (stride,) * 2, (kernel // 2,) * 4, (1, 1), "NCHW", "NCHW", "float32"
+
+
+def _dense_x86(template: str, rows: int, inputs: int, outputs: int) -> Callable[[Target], Task]:
+    tensors = te.placeholder((rows, inputs), name="X"), te.placeholder((outputs, inputs), name="Y")
+    return _topi(template, *tensors, None, "float32")
+
+
+def _batch_matmul_x86(batch: int, n: int, k: int, m: int) -> Callable[[Target], Task]:
+    tensors = te.placeholder((batch, n, k), name="X"), te.placeholder((batch, m, k), name="Y")
+    return _topi("batch_matmul", *tensors, None, "float32", False, True)
+
+
+TOPI: dict[str, Callable[[Target], Task]] = {
+    "resnet18-conv7x7s2": _conv2d_x86(3, 224, 64, 7, 2),
+    "resnet18-conv3x3s2": _conv2d_x86(256, 14, 512, 3, 2),
+    "resnet18-conv1x1s2": _conv2d_x86(256, 14, 512, 1, 2),
+    "resnet50-conv1x1": _conv2d_x86(2048, 7, 512, 1, 1),
+    "mobilenet-conv1x1": _conv2d_x86(512, 7, 1024, 1, 1),
+    "mobilenet-depthwise": _depthwise_x86(1024, 7, 1),
+    "mobilenet-depthwise-s2": _depthwise_x86(256, 28, 2),
+    "mobilenet-dense": _dense_x86("dense_nopack", 1, 1024, 1000),
+    "bert-small-pooler": _dense_x86("dense_pack", 1, 512, 512),
+    "bert-small-scores": _batch_matmul_x86(8, 128, 64, 128),
+}
+TOPI_HELD_OUT: dict[str, Callable[[Target], Task]] = {
+    "resnet18-conv3x3": _conv2d_x86(512, 7, 512, 3, 1),
+    "mobilenet-conv3x3s2": _conv2d_x86(3, 224, 32, 3, 2),
+    "mobilenet-v2-conv1x1": _conv2d_x86(32, 112, 16, 1, 1),
+    "mobilenet-depthwise-7s2": _depthwise_x86(512, 14, 2),
+    "resnet50-dense": _dense_x86("dense_nopack", 1, 2048, 1000),
+    "bert-small-attention": _batch_matmul_x86(8, 128, 128, 64),
+}
+
+# --- all of a CPU
+
 # Rows, reduction and columns; channels, size, kernels, size of a kernel, stride and padding.
 _MATMULS = [(49, 16, 32), (27, 24, 35), (16, 27, 64), (64, 9, 16), (25, 32, 24), (128, 6, 10)]
 _CONVOLUTIONS = [
@@ -335,4 +402,6 @@ _CPU: dict[str, Callable[[Target], Task]] = {
         f"conv-{'x'.join(map(str, shape))}": _of_this_module("conv2d.cpu", *shape)
         for shape in _CONVOLUTIONS
     },
+    **TOPI,
+    **TOPI_HELD_OUT,
 }

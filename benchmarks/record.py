@@ -1,40 +1,49 @@
-"""Measure a whole AutoTVM space on this machine, as a landscape for `benchmarks.compare`.
+"""Measure whole AutoTVM spaces on this machine, as landscapes for `benchmarks.compare`.
 
     python -m benchmarks.record matmul-64                     # a quarter of an hour
     python -m benchmarks.record C2 --part 0.1 --out c2.npz    # a random tenth
+    python -m benchmarks.record topi topi-held-out            # TOPI's templates for x86
 
-Every configuration is built, checked and timed in a worker process, which is replaced when it
-crashes or times out. The file is saved every half minute, and a stopped recording resumes. Finally
-the best configurations are timed again, because the minimum of thousands of noisy times is biased.
-Keep the machine otherwise idle.
+Configurations are built in batches on all cores, and run one after the other while nothing is
+built. Each batch is saved, and a stopped recording resumes. Finally the best configurations are
+timed again, because the minimum of thousands of noisy times is biased. Keep the machine otherwise
+idle.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 from tvm import autotvm
-from tvm.autotvm.measure import MeasureErrorNo
+from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
+from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import AnnotateSpace, OtherOptionSpace, ReorderSpace, SplitSpace
-from tvm.contrib.popen_pool import PopenPoolExecutor
+from tvm.contrib.cc import create_shared
 
 from autotvm_opevo._utils.atomic_files import write_whole
-from benchmarks import operators, trial
+from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
+from benchmarks import operators
 from benchmarks.environment import environment
-from benchmarks.landscape import FOLDER, Landscape, dump, entity_value, load
+from benchmarks.landscape import FOLDER, Array, Landscape, dump, entity_value, load
 
-# Seconds per configuration, and between two saves.
-_TIMEOUT, _SAVE_INTERVAL = 10.0, 30.0
+# Configurations in a batch.
+_BATCH = 64
+# Seconds for one build, and for one run; what takes longer to compile is rarely fast.
+_BUILD_TIMEOUT, _RUN_TIMEOUT = 4, 10
+# Timings of a configuration, whose median counts, and the shortest duration of each.
+_REPEAT, _MIN_REPEAT_MS = 3, 8
 # Number of best configurations to time again, and times; they get the median.
-_BEST, _REPEATS = 64, 5
-# Give up when this many configurations crash in a row at the start: something else is wrong.
-_MAX_CRASHES = 8
-CRASHED = MeasureErrorNo.RUNTIME_DEVICE
+_BEST, _ROUNDS = 32, 5
+# Any other outcome of all configurations of the first batch has a cause of its own.
+_PLAUSIBLE = {MeasureErrorNo.NO_ERROR, MeasureErrorNo.INSTANTIATION_ERROR}
+# Folders with spaces of their own.
+_GROUPS = {"topi": operators.TOPI, "topi-held-out": operators.TOPI_HELD_OUT}
 _KINDS = {
     SplitSpace: "split",
     ReorderSpace: "reorder",
@@ -44,24 +53,41 @@ _KINDS = {
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Measure a whole AutoTVM space on this machine.")
-    parser.add_argument("operator", help=f"one of {', '.join(operators.names('llvm'))}")
+    parser = argparse.ArgumentParser(description="Measure whole AutoTVM spaces on this machine.")
+    names = [*_GROUPS, *operators.names("llvm")]
+    parser.add_argument(
+        "operators",
+        nargs="+",
+        metavar="operator",
+        choices=names,
+        help=f"some of {', '.join(names)}; the first two are groups",
+    )
     parser.add_argument("--target", default="llvm -mcpu=core-avx2")
     parser.add_argument(
         "--part", type=float, default=1.0, help="random fraction of the space (default: 1.0)"
     )
     parser.add_argument("--out", type=Path, help="output file (default: in benchmarks/landscapes)")
     options = parser.parse_args(arguments)
-    path = options.out or FOLDER / f"{options.operator}.npz"
-    try:
-        landscape = record(options.operator, options.target, options.part, path)
-    except (RuntimeError, ValueError) as problem:
-        sys.exit(str(problem))
-    failed = np.isnan(landscape.time).mean()
-    print(
-        f"{path}: {len(landscape)} configurations, {failed:.0%} failed, best "
-        f"{landscape.optimum:.4g} ms"
-    )
+    chosen = [operator for name in options.operators for operator in _GROUPS.get(name, [name])]
+    if options.out and len(chosen) > 1:
+        parser.error("--out is the file of one operator")
+    for operator in chosen:
+        path = options.out or _file(operator)
+        try:
+            landscape = record(operator, options.target, options.part, path)
+        except (RuntimeError, ValueError) as problem:
+            sys.exit(str(problem))
+        failed = np.isnan(landscape.time).mean()
+        print(
+            f"{path}: {len(landscape)} configurations, {failed:.0%} failed, best "
+            f"{landscape.optimum:.4g} ms",
+            flush=True,
+        )
+
+
+def _file(operator: str) -> Path:
+    group = next((group for group, some in _GROUPS.items() if operator in some), "")
+    return FOLDER / group / f"{operator}.npz"
 
 
 def record(operator: str, target: str, part: float, path: Path) -> Landscape:
@@ -71,13 +97,14 @@ def record(operator: str, target: str, part: float, path: Path) -> Landscape:
     Raises
     ------
     RuntimeError
-        If the first configurations all crash.
+        If all configurations of the first batch fail.
     ValueError
         If `part` is out of range, or the file is of another operator, target or machine.
     """
     if not 0 < part <= 1:
         raise ValueError(f"--part must be greater than 0 and at most 1, {part} given")
-    fresh = empty(operator, target, operators.task(operator, target))
+    task = operators.task(operator, target)
+    fresh = empty(operator, target, task)
     landscape = load(path) if path.exists() else fresh
     if landscape.values != fresh.values or not fresh.metadata.items() <= landscape.metadata.items():
         raise ValueError(
@@ -85,55 +112,80 @@ def record(operator: str, target: str, part: float, path: Path) -> Landscape:
         )
     chosen = np.random.default_rng(0).permutation(landscape.size)[: round(part * landscape.size)]
     missing = [index for index in map(int, chosen) if index not in landscape]
-    executor = PopenPoolExecutor(max_workers=1, timeout=_TIMEOUT)
-    results: list[tuple[int, float, int]] = []
-    written = time.monotonic()
-    try:
-        for index in tqdm(
-            missing,
-            initial=len(chosen) - len(missing),
-            total=len(chosen),
-            desc=operator,
-            disable=None,
-        ):
-            results.append((index, *_measure(executor, operator, target, index)))
-            if (
-                len(results) == _MAX_CRASHES
-                and not len(landscape)
-                and all(error == CRASHED for *_, error in results)
-            ):
+    if not missing and landscape.metadata.get("best_timed_again"):
+        return landscape
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        _measuring(task) as (builder, runner),
+        tqdm(
+            initial=len(chosen) - len(missing), total=len(chosen), desc=operator, disable=None
+        ) as progress,
+    ):
+        for first in range(0, len(missing), _BATCH):
+            batch = missing[first : first + _BATCH]
+            inputs = _inputs(task, batch)
+            results = runner.run(inputs, builder.build(inputs))
+            errors = {result.error_no for result in results}
+            if not len(landscape) and not errors & _PLAUSIBLE:
                 raise RuntimeError(
-                    f"the first {_MAX_CRASHES} configurations crashed their process: check "
-                    "the target and the device"
+                    f"the first {len(batch)} configurations failed, check the target and the "
+                    f"device: {results[0].costs[-1]}"
                 )
-            if time.monotonic() - written > _SAVE_INTERVAL:
-                landscape, results, written = _save(landscape, results, path), [], time.monotonic()
-        landscape, results = _save(landscape, results, path), []
-        if missing or not landscape.metadata.get("best_timed_again"):
-            _time_again(landscape, executor, operator, target)
+            landscape = _extended(landscape, batch, results)
             write_whole(path, [dump(landscape)])
-    finally:
-        landscape = _save(landscape, results, path)
+            progress.update(len(batch))
+        best = [
+            int(row)
+            for row in np.argsort(landscape.time)[:_BEST]
+            if landscape.error[row] == MeasureErrorNo.NO_ERROR
+        ]
+        inputs = _inputs(task, landscape.config_indices(landscape.knob_indices[best]))
+        builds = builder.build(inputs)
+        rounds = [_milliseconds(runner.run(inputs, builds)) for _ in range(_ROUNDS)]
+    _time_again(landscape, best, np.array(rounds))
+    write_whole(path, [dump(landscape)])
     return landscape
 
 
-def _time_again(
-    landscape: Landscape, executor: PopenPoolExecutor, operator: str, target: str
-) -> None:
-    """Replace the times of the best configurations by medians of repeated measurements."""
-    best = [
-        int(row)
-        for row in np.argsort(landscape.time)[:_BEST]
-        if landscape.error[row] == MeasureErrorNo.NO_ERROR
+@contextmanager
+def _measuring(task: Task) -> Iterator[tuple[LocalBuilder, LocalRunner]]:
+    """What builds and runs configurations, as while tuning: some templates then omit what cannot be
+    measured on its own.
+    """
+    scope, before = autotvm.GLOBAL_SCOPE, autotvm.GLOBAL_SCOPE.in_tuning
+    builder = LocalBuilder(_BUILD_TIMEOUT, build_func=create_shared)
+    runner = LocalRunner(
+        _RUN_TIMEOUT, number=1, repeat=_REPEAT, min_repeat_ms=_MIN_REPEAT_MS, cooldown_interval=0
+    )
+    scope.in_tuning = True
+    try:
+        runner.set_task(task)
+        builder.set_task(task, runner.get_build_kwargs())
+        yield builder, runner
+    finally:
+        scope.in_tuning = before
+        builder.close()
+        runner.close()
+
+
+def _inputs(task: Task, indices: Iterable[int]) -> list[MeasureInput]:
+    return [MeasureInput(task.target, task, task.config_space.get(index)) for index in indices]
+
+
+def _milliseconds(results: Iterable[MeasureResult]) -> list[float]:
+    """The median time of each, NaN if it failed."""
+    return [
+        1e3 * float(np.median(result.costs)) if result.error_no == 0 else float("nan")
+        for result in results
     ]
-    indices = landscape.config_indices(landscape.knob_indices[best])
-    rounds = [
-        [_measure(executor, operator, target, index)[0] for index in indices]
-        for _ in range(_REPEATS)
-    ]
-    again = np.array(rounds)
-    steady = ~np.isnan(again).any(axis=0)  # one that fails this time keeps its first time
-    landscape.time[np.array(best, dtype=int)[steady]] = np.median(again[:, steady], axis=0)
+
+
+def _time_again(landscape: Landscape, best: Sequence[int], rounds: Array) -> None:
+    """Replace the times of the best configurations by medians over rounds, except of those that
+    failed in one.
+    """
+    steady = ~np.isnan(rounds).any(axis=0)
+    landscape.time[np.array(best, dtype=int)[steady]] = np.median(rounds[:, steady], axis=0)
     landscape.metadata["best_timed_again"] = True
 
 
@@ -157,37 +209,21 @@ def empty(operator: str, target: str, task: autotvm.task.Task) -> Landscape:
     )
 
 
-def _measure(
-    executor: PopenPoolExecutor, operator: str, target: str, index: int
-) -> tuple[float, int]:
-    try:
-        outcome: tuple[float, int] = executor.submit(
-            trial.measure, operator, target, index
-        ).result()
-        return outcome
-    except TimeoutError:
-        return float("nan"), MeasureErrorNo.RUN_TIMEOUT
-    except ChildProcessError:  # it crashed
-        return float("nan"), CRASHED
-
-
-def _save(landscape: Landscape, results: list[tuple[int, float, int]], path: Path) -> Landscape:
-    """Add results to the landscape, and write it to the file."""
-    if not results:
-        return landscape
-    indices, times, errors = zip(*results)
-    whole = Landscape(
+def _extended(
+    landscape: Landscape, indices: Sequence[int], results: Sequence[MeasureResult]
+) -> Landscape:
+    """A landscape with more configurations."""
+    times = np.array(_milliseconds(results), dtype=np.float32)
+    errors = np.array([result.error_no for result in results], dtype=np.uint8)
+    return Landscape(
         landscape.name,
         landscape.values,
         landscape.kinds,
         np.concatenate([landscape.knob_indices, landscape.knob_indices_of(indices)]),
-        np.concatenate([landscape.time, np.array(times, dtype=np.float32)]),
-        np.concatenate([landscape.error, np.array(errors, dtype=np.uint8)]),
+        np.concatenate([landscape.time, times]),
+        np.concatenate([landscape.error, errors]),
         landscape.metadata,
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, [dump(whole)])
-    return whole
 
 
 if __name__ == "__main__":

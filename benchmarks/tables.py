@@ -13,17 +13,29 @@ import numpy as np
 from benchmarks import markdown
 from benchmarks.curves import Curves, curve, curves
 from benchmarks.runs import HIDDEN, KNOBS
-from benchmarks.statistics import difference, trials_to, verdicts
+from benchmarks.statistics import (
+    difference,
+    geometric_mean_interval,
+    ratio_of_medians,
+    trials_to,
+    verdicts,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-CHECKPOINTS = (32, 64, 128, 256, 512)
+CHECKPOINTS = (16, 32, 64, 128, 256, 512)
 GOALS = (0.90, 0.95, 0.99)
+BASELINE = "XGB"
 _NOTES = """\
 Averages: the mean of the best so far, as a fraction of the optimum, ± its standard deviation over
 seeds. Trials to a fraction are averages of medians; > where a median run did not reach it. A tuner
 that stopped early keeps its best. The time is the tuner's own; XGBTuner's is left out, since a
 replay changes it.
+
+Ratios: of medians over seeds, a run that did not reach a fraction counting with all its trials. For
+each space with a 95% interval by a bootstrap of its seeds; over all spaces the geometric mean with
+a 95% interval by Student's t over spaces. Those of the tuners' own time are at most as large as
+shown: a replay caches XGBTuner's features from run to run.
 
 Differences: the mean difference of the best so far after as many trials, its 95% interval
 (Student's t over seeds), and Vargha and Delaney's A, the probability that a run of the first tuner
@@ -70,8 +82,9 @@ def tables(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
         for part in (averages(group, results), *(comparison(group, method) for method in ran))
     ]
     whole = [overall(results, ran)] if len(groups) > 1 else []
-    each = f"## Each search space\n\n{per_landscape(by)}"
-    return "\n\n".join([*whole, *parts, _NOTES, each]) + "\n"
+    pooled, of_each = ratios(results)
+    each = ["## Each search space", of_each, per_landscape(by)]
+    return "\n\n".join(filter(None, [*whole, pooled, *parts, _NOTES, *each])) + "\n"
 
 
 def summary(results: list[dict[str, Any]]) -> str:
@@ -82,16 +95,67 @@ def summary(results: list[dict[str, Any]]) -> str:
     rows = []
     for tuner in _everywhere(by):
         runs = [of[tuner] for of in by.values()]
-        means = [text.partition(" ")[0] for text in _best(runs, checkpoints)]
-        rows.append([tuner, *means, *_reached(runs)])
+        best = [text.partition(" ")[0] for text in _best(runs, checkpoints)]
+        rows.append([tuner, *best, *_reached(runs)])
     seeds = min(map(_seeds, by.values()))
-    return (
+    means = (
         f"Means of the best so far, as a fraction of the optimum, over {len(by)} search spaces and "
         f"{seeds} seeds; trials to a fraction of it.\n\n"
         + markdown.table(
             ["tuner", *(f"@{n}" for n in checkpoints), *(f"to {goal:.0%}" for goal in GOALS)], rows
         )
     )
+    return "\n\n".join(filter(None, [means, ratios(results)[0]]))
+
+
+def ratios(results: Iterable[dict[str, Any]]) -> tuple[str, str]:
+    """Markdown: trials to each goal and the tuner's own time as ratios to the baseline's, over all
+    landscapes, if there are several, and of each; empty if the baseline did not run on all.
+    """
+    merged = merge_xgb(results)
+    by = curves(merged)
+    everywhere = _everywhere(by)
+    if BASELINE not in everywhere:
+        return "", ""
+    seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for result in merged:
+        seconds[result["landscape"], result["tuner"]].append(result["seconds"])
+
+    def costs(landscape: str, tuner: str) -> list[Array]:
+        runs = by[landscape][tuner]
+        trials = [[trials_to(best, goal) for best in runs] for goal in GOALS]
+        return [*np.minimum(trials, runs.shape[1]), np.array(seconds[landscape, tuner])]
+
+    rng = np.random.default_rng(0)
+    over_all, of_each = [], []
+    for tuner in everywhere:
+        if tuner == BASELINE:
+            continue
+        rows = [
+            [
+                ratio_of_medians([own], [baseline], rng)
+                for own, baseline in zip(costs(landscape, tuner), costs(landscape, BASELINE))
+            ]
+            for landscape in by
+        ]
+        of_each += [[landscape, tuner, *map(_interval, row)] for landscape, row in zip(by, rows)]
+        if len(by) > 1:
+            columns = [[ratio for ratio, *_ in column] for column in zip(*rows)]
+            over_all.append(
+                [tuner, *(_interval(geometric_mean_interval(column)) for column in columns)]
+            )
+    head = ["tuner", *(f"trials to {goal:.0%}" for goal in GOALS), "own time, at most"]
+    title = f"Ratios to {BASELINE}"
+    return (
+        f"{title}, over {len(by)} search spaces:\n\n{markdown.table(head, over_all)}"
+        if over_all
+        else "",
+        f"{title}:\n\n{markdown.table(['space', *head], of_each)}" if of_each else "",
+    )
+
+
+def _interval(ratio: tuple[float, float, float]) -> str:
+    return "{:.2f} ({:.2f} to {:.2f})".format(*ratio)
 
 
 def overall(results: list[dict[str, Any]], methods: Iterable[str]) -> str:

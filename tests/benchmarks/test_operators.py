@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 
-from benchmarks import library, operators, record, trial, verify
+from benchmarks import library, operators, record, verify
 
 CPU = "llvm -mcpu=core-avx2"
 SIZES = {
@@ -47,13 +47,39 @@ def test_operators_on_a_cpu_cover_every_kind_of_knob():
     assert any("annotate" in of for of in kinds.values())
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(16, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("name", operators.names(CPU))
-def test_random_configurations_on_a_cpu_are_correct(name, count):
+@pytest.mark.parametrize("name", [*operators.TOPI, *operators.TOPI_HELD_OUT])
+def test_a_space_of_topi_is_small_enough_to_record(name):
     task = operators.task(name, CPU)
-    indices = np.random.default_rng(0).integers(size(task), size=count)
-    errors = {trial.measure(name, CPU, int(index))[1] for index in indices}
-    assert errors <= ({0, 1} if name.startswith("registers") else {0})
+    assert task.name.endswith(".x86")
+    assert 100 <= size(task) <= 1000
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(16, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "name", sorted(operators._CPU.keys() - operators.TOPI.keys() - operators.TOPI_HELD_OUT.keys())
+)
+def test_random_configurations_on_a_cpu_are_correct(name, count):
+    """As the default schedule; a kernel that writes nothing leaves NaN."""
+    task = operators.task(name, CPU)
+    rng = np.random.default_rng(0)
+    with task.target:
+        _, tensors = task.instantiate(task.config_space.get(0))
+    arrays = [
+        tvm.nd.array(rng.standard_normal([int(e) for e in tensor.shape], dtype="float32"))
+        for tensor in tensors
+    ]
+    tvm.build(tvm.te.create_schedule(tensors[-1].op), tensors, "llvm")(*arrays)
+    expected = arrays[-1].numpy()
+    for index in rng.integers(size(task), size=count):
+        config = task.config_space.get(int(index))
+        arrays[-1].copyfrom(np.full_like(expected, np.nan))
+        with task.target:
+            schedule, tensors = task.instantiate(config)
+            if not config.valid():
+                assert name.startswith("registers")
+                continue
+            tvm.build(schedule, tensors)(*arrays)
+        np.testing.assert_allclose(arrays[-1].numpy(), expected, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(("name", "transposed"), [("BMM1", "NN"), ("BMM2", "TN"), ("BMM3", "NT")])
@@ -79,11 +105,6 @@ def test_batch_matmul_multiplies_as_numpy_does(name, transposed):
 def test_the_library_on_a_cpu_is_numpy(name, available):
     tflops = library.tflops(operators.task(name, CPU))
     assert (tflops is not None and tflops > 0) == available
-
-
-def test_a_kernel_that_writes_nothing_is_detected():
-    _, arrays, expected = trial._prepared("BMM1", CPU)
-    assert trial._run(lambda *_: None, tvm.cpu(), arrays, expected)[1] == 5
 
 
 def test_tiles_too_large_for_the_registers_are_rejected():

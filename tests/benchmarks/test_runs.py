@@ -2,15 +2,16 @@
 
 import csv
 import json
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from tiny_landscape import landscape
+from tvm import TVMError
+from tvm.autotvm.measure import MeasureResult
 
-from benchmarks import ablation, compare, record, replay, runs, sensitivity
+from benchmarks import ablation, compare, operators, record, replay, runs, sensitivity, tables
 from benchmarks.curves import curve
 from benchmarks.landscape import dump, load
 from benchmarks.resume import read
@@ -191,85 +192,101 @@ def test_runs_on_an_earlier_recording_are_repeated(tiny_file, tmp_path):
 
 
 class TestRecord:
-    def test_the_command_measures(self, tmp_path):
-        """In a process of its own, since its worker must be able to import what it is sent."""
-        path = tmp_path / "part.npz"
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.record",
-            OPERATOR,
-            "--part",
-            "0.0006",
-            "--out",
-            str(path),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        assert set(load(path).error) <= {0, 1}
-        assert "best nan" not in done.stdout
+    @pytest.fixture
+    def tiny_operator(self, monkeypatch, tmp_path):
+        """A space of TOPI's with 6 configurations, and the folder of recordings."""
+        group = {"tiny": operators._dense_x86("dense_nopack", 1, 2, 4)}
+        for names in (operators.TOPI, operators._CPU):
+            monkeypatch.setitem(names, "tiny", group["tiny"])
+        monkeypatch.setattr(record, "_GROUPS", {"topi": group})
+        monkeypatch.setattr(record, "FOLDER", tmp_path)
+        monkeypatch.setattr(record, "_MIN_REPEAT_MS", 0)
+        return tmp_path
 
-    def test_the_best_are_timed_again_except_for_those_that_then_fail(self, monkeypatch):
+    def test_the_command_records_a_group_that_all_tuners_can_search(
+        self, tiny_operator, tmp_path, capsys
+    ):
+        record.main(["topi"])
+        path = tiny_operator / "topi" / "tiny.npz"
+        whole = load(path)
+        assert f"{path}: 6 configurations, 0% failed, best " in capsys.readouterr().out
+        assert len(whole) == whole.size
+        assert whole.metadata["device"]
+        assert whole.metadata["best_timed_again"]
+        for tuner in ("OpEvo", "XGB"):
+            assert curve(run(Job(str(path), False, tuner, 0, 512)))[-1] == 1.0
+
+    def test_the_best_are_timed_again_except_for_those_that_then_fail(self):
         whole = landscape()
-        first = int(np.nanargmin(whole.time))
-        kept, index = float(whole.time[first]), whole.config_indices(whole.knob_indices[[first]])[0]
-        monkeypatch.setattr(
-            record,
-            "_measure",
-            lambda *given: (float("nan"), 4) if given[-1] == index else (100.0, 0),
-        )
-        record._time_again(whole, None, OPERATOR, "llvm")
-        assert whole.time[first] == kept
-        assert set(whole.time[(whole.error == 0) & (np.arange(len(whole)) != first)]) == {100.0}
+        best = np.argsort(whole.time)[:3]
+        kept = float(whole.time[best[1]])
+        record._time_again(whole, best, np.array([[1, 2, 3], [2, np.nan, 3], [9, 2, 3]]))
+        assert whole.time[best].tolist() == [2, kept, 3]
         assert np.isnan(whole.time[whole.error > 0]).all()
 
-    def test_recording_stops_if_the_first_configurations_all_crash(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(record, "_measure", lambda *_: (float("nan"), 4))
-        with pytest.raises(SystemExit, match="the first 8 configurations crashed"):
-            record.main([OPERATOR, "--part", "0.01", "--out", str(tmp_path / "part.npz")])
+    def test_recording_stops_if_the_first_configurations_all_fail(self, tiny_operator, monkeypatch):
+        monkeypatch.setattr(
+            record.LocalRunner,
+            "run",
+            lambda self, inputs, builds: [
+                MeasureResult(("", TVMError("no device")), 4, 0, 0) for _ in inputs
+            ],
+        )
+        with pytest.raises(SystemExit, match=r"the first 6 configurations failed.* no device"):
+            record.main(["tiny"])
+        assert not (tiny_operator / "topi" / "tiny.npz").exists()
 
-    def test_a_stopped_recording_resumes(self, tmp_path, monkeypatch, capsys):
-        path = tmp_path / "part.npz"
-        measure = record._measure
-        asked = []
+    def test_a_stopped_recording_resumes(self, tiny_operator, monkeypatch):
+        path = tiny_operator / "topi" / "tiny.npz"
+        run, asked = record.LocalRunner.run, []
 
-        def stop_after_three(*arguments):
-            asked.append(arguments[-1])
+        def stop_in_the_second_batch(self, inputs, builds):
             if len(asked) == 4:
+                asked.clear()
                 raise KeyboardInterrupt
-            return measure(*arguments)
+            asked.extend(measured.config.index for measured in inputs)
+            return run(self, inputs, builds)
 
-        monkeypatch.setattr(record, "_measure", stop_after_three)
+        monkeypatch.setattr(record, "_BATCH", 4)
+        monkeypatch.setattr(record.LocalRunner, "run", stop_in_the_second_batch)
         with pytest.raises(KeyboardInterrupt):
-            record.main([OPERATOR, "--part", "0.0006", "--out", str(path)])
+            record.main(["tiny"])
         first = load(path)
-        assert len(first) == 3
-        record.main([OPERATOR, "--part", "0.0006", "--out", str(path)])
+        assert len(first) == 4
+        assert not first.metadata.get("best_timed_again")
+        record.main(["tiny"])
         whole = load(path)
-        assert len(whole) == 7
-        np.testing.assert_array_equal(whole.knob_indices[:3], first.knob_indices)
-        assert asked[4] == asked[3]
-        assert not set(asked[:3]) & set(asked[4:8])  # the rest are the best, timed again
-        assert len(set(asked)) == 7
-        assert "7 configurations" in capsys.readouterr().out
-        assert set(whole.error[np.isnan(whole.time)]) <= {1}
-        assert (whole.time[whole.error == 0] > 0).all()
-        assert whole.metadata["device"]
-
-    def test_crashes_and_timeouts_are_failures(self):
-        class Executor:
-            def __init__(self, error):
-                self.error = error
-
-            def submit(self, *_):
-                return self
-
-            def result(self):
-                raise self.error
-
-        assert record._measure(Executor(TimeoutError()), OPERATOR, "llvm", 0)[1] == 7
-        assert record._measure(Executor(ChildProcessError()), OPERATOR, "llvm", 0)[1] == 4
+        assert len(whole) == 6
+        np.testing.assert_array_equal(whole.knob_indices[:4], first.knob_indices)
+        rest = set(range(6)) - set(first.config_indices(first.knob_indices))
+        assert set(asked[:2]) == rest  # then the best, again
+        before = path.read_bytes()
+        record.main(["tiny"])
+        assert path.read_bytes() == before
 
     def test_the_file_of_another_operator_is_rejected(self, tiny_file):
         with pytest.raises(SystemExit, match="is the landscape of another operator"):
             record.main([OPERATOR, "--out", str(tiny_file)])
+
+
+class TestRatios:
+    def runs(self, tuner, landscape, trial, seconds):
+        """Of two seeds, which find the optimum at a trial."""
+        steps = [[1, 0.5, 0.0], [trial, 1.0, 0.0]] if trial else [[1, 0.5, 0.0]]
+        key = {"tuner": tuner, "landscape": landscape, "trials": 40, "measured": 40}
+        return [{**key, "seed": seed, "seconds": seconds, "steps": steps} for seed in range(2)]
+
+    def test_ratios_are_to_xgbtuner_of_each_space_and_pooled(self):
+        results = [
+            *self.runs("OpEvo", "a", 10, 1.0),
+            *self.runs(runs.KNOBS, "a", 20, 4.0),
+            *self.runs("OpEvo", "b", 20, 1.0),
+            *self.runs("XGB", "b", None, 4.0),
+        ]
+        pooled, each = tables.ratios(results)
+        half, quarter = "0.50 (0.50 to 0.50)", "0.25 (0.25 to 0.25)"
+        assert f"| OpEvo | {half} | {half} | {half} | {quarter} |" in pooled
+        assert f"| b | OpEvo | {half} | {half} | {half} | {quarter} |" in each
+        assert pooled in tables.summary(results)
+        assert each in tables.tables(results, ["OpEvo"])
+        assert tables.ratios(self.runs("OpEvo", "a", 10, 1.0)) == ("", "")
