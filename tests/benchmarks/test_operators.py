@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 
-from benchmarks import library, operators, record, verify
+from benchmarks import library, operators, record
 
 CPU = "llvm -mcpu=core-avx2"
 SIZES = {
@@ -109,14 +109,27 @@ def test_the_library_on_a_cpu_is_numpy(name, available):
 
 def test_tiles_too_large_for_the_registers_are_rejected():
     task = operators.task("registers-64", CPU)
-    outcomes = [verify._build(task, index) for index in range(0, size(task), 997)]
-    assert set(outcomes) == {"built", "rejected by the template"}
+    configs = [task.config_space.get(index) for index in range(0, size(task), 997)]
+    for config in configs:
+        with task.target:
+            task.instantiate(config)
+    assert {config.valid() for config in configs} == {True, False}
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", SIZES)
-def test_gpu_configurations_build_without_a_gpu(name):
-    assert verify.verify("cuda -arch=sm_90", [name], 40)
+def test_gpu_configurations_can_be_lowered_without_a_gpu(name):
+    task, errors = operators.task(name, "cuda -arch=sm_90"), []
+    for index in np.random.default_rng(0).integers(size(task), size=40):
+        with task.target:
+            schedule, tensors = task.instantiate(task.config_space.get(int(index)))
+            try:
+                tvm.lower(schedule, tensors)
+            except tvm.TVMError as error:
+                errors.append(str(error))
+    assert len(errors) < 20
+    # TOPI's dense double-buffers its loads even if no loop is left
+    assert all("Double buffer scope must be inside a loop" in error for error in errors)
 
 
 def test_an_unknown_operator_is_an_error():
