@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -31,7 +32,6 @@ from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, OpEvoStrategy
 from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics, seconds
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
-from benchmarks.interleaved import preserve_affinity
 from benchmarks.resume import run_missing
 from benchmarks.statistics import difference
 from benchmarks.workloads import CPU, HELD_OUT, cpu
@@ -70,12 +70,7 @@ def main(arguments: list[str] | None = None) -> None:
         default=Path("tuned/meta-schedule.jsonl"),
         help="results, one repetition per line",
     )
-    parser.add_argument(
-        "--publish",
-        type=publish.section,
-        metavar="SECTION",
-        help="write the tables to this section of docs/results",
-    )
+    publish.add_option(parser)
     options = parser.parse_args(arguments)
     about = environment("llvm")
     jobs = [
@@ -167,8 +162,11 @@ def time_in_turn(mods: Sequence[tvm.IRModule]) -> list[float]:
         f.time_evaluator("main", tvm.cpu(), number=1, min_repeat_ms=_MIN_REPEAT_MS)
         for f in functions
     ]
-    with preserve_affinity():
-        rounds = [[evaluate(*arguments).mean for evaluate in evaluators] for _ in range(_REPEAT)]
+    # TVM binds a thread that runs a parallel loop to one core, which what is started afterwards
+    # would inherit
+    cores = os.sched_getaffinity(0)
+    rounds = [[evaluate(*arguments).mean for evaluate in evaluators] for _ in range(_REPEAT)]
+    os.sched_setaffinity(0, cores)
     return [float(median) for median in np.median(rounds, axis=0)]
 
 

@@ -32,11 +32,10 @@ def test_network_compares_all_methods_and_resumes_from_its_logs(tmp_path):
             "equal+xgb",
             "equal+opevo",
             "gradient+opevo",
-            "gradient+opevo, no limits",
             "gradient+opevo, no transfer",
         ]
         assert all(float(row[40:50]) > 0 for row in rows)
         logs.append({log.name: log.read_bytes() for log in tmp_path.glob("*-0.json")})
     first, second = logs
-    assert len(first) == 6
+    assert len(first) == 5
     assert first == second
