@@ -66,12 +66,7 @@ def main(
     )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=Path("tuned") / name.replace(" ", "-"))
-    parser.add_argument(
-        "--publish",
-        type=publish.section,
-        metavar="SECTION",
-        help="write the tables and pictures to this section of docs/results",
-    )
+    publish.add_option(parser)
     options = parser.parse_args(arguments)
     try:
         files = find_landscapes(options.landscapes)

@@ -43,12 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("tuned/demonstration"), help="folder of the runs"
     )
-    parser.add_argument(
-        "--publish",
-        type=publish.section,
-        metavar="SECTION",
-        help="write the table to this section of docs/results",
-    )
+    publish.add_option(parser)
     parser.add_argument(
         "--picture",
         type=Path,

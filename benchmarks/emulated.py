@@ -324,7 +324,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--quality", action="store_true", help="cross-validate the emulators instead"
     )
-    parser.add_argument("--publish", type=publish.section, metavar="SECTION")
+    publish.add_option(parser)
     options = parser.parse_args(arguments)
     try:
         files = runs.find_landscapes(options.pools)

@@ -40,12 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--out", type=Path, help="results, one run per line (default: tuned/hardware-KIND.jsonl)"
     )
-    parser.add_argument(
-        "--publish",
-        type=publish.section,
-        metavar="SECTION",
-        help="write the tables to this section of docs/results",
-    )
+    publish.add_option(parser)
     parser.add_argument(
         "--show", type=Path, metavar="FILE", help="print the tables of this file, and run nothing"
     )

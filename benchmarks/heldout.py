@@ -66,12 +66,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--picture", type=Path, help="where to draw (default: heldout.png in the folder --out)"
     )
-    parser.add_argument(
-        "--publish",
-        type=publish.section,
-        metavar="SECTION",
-        help="write the tables to this section of docs/results",
-    )
+    publish.add_option(parser)
     options = parser.parse_args(arguments)
     if options.show:
         results = read(options.show)

@@ -43,12 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--workloads", nargs="+", default=["MM1", "BMM1", "C1", "C2"], choices=list(PAPER)
     )
-    parser.add_argument(
-        "--publish",
-        type=publish.section,
-        metavar="SECTION",
-        help="write the table to this section of docs/results",
-    )
+    publish.add_option(parser)
     options = parser.parse_args(arguments)
     rows = []
     for target in TARGETS:

@@ -75,12 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
         default=Path("tuned/meta-schedule-replay.jsonl"),
         help="results, one run per line",
     )
-    parser.add_argument(
-        "--publish",
-        type=publish.section,
-        metavar="SECTION",
-        help="write the tables to this section of docs/results",
-    )
+    publish.add_option(parser)
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()
     about = environment("llvm")

@@ -11,7 +11,7 @@ import shlex
 import shutil
 import sys
 import textwrap
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,10 +20,19 @@ PAGES = Path(__file__).parents[1] / "docs" / "results"
 _WIDTH = 100
 
 
-def section(name: str) -> str:
-    """The argument of ``--publish``, refused before anything is measured if no page links to such a
-    section.
+def add_option(parser: ArgumentParser) -> None:
+    """Add ``--publish``, whose section is refused before anything is measured if no page links to
+    it.
     """
+    parser.add_argument(
+        "--publish",
+        type=_section,
+        metavar="SECTION",
+        help="write the results to this section of docs/results",
+    )
+
+
+def _section(name: str) -> str:
     try:
         _check(name)
     except ValueError as error:

@@ -175,12 +175,7 @@ def main(arguments=None):
         default=Path("tuned/relax-network.jsonl"),
         help="results, one repetition per line",
     )
-    parser.add_argument(
-        "--publish",
-        type=publish.section,
-        metavar="SECTION",
-        help="write the table to this section of docs/results",
-    )
+    publish.add_option(parser)
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method
     about = {"trials": options.trials, "methods": options.methods, **environment("llvm")}

@@ -193,12 +193,7 @@ def main(arguments=None):
         default=Path("tuned/relax_time_to_quality.jsonl"),
         help="results, a repetition a line",
     )
-    parser.add_argument(
-        "--publish",
-        type=publish.section,
-        metavar="SECTION",
-        help="write the table to this section of docs/results",
-    )
+    publish.add_option(parser)
     parser.add_argument("--plot", type=Path, help="file for the figure")
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method

@@ -89,9 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--threads", type=int, default=len(os.sched_getaffinity(0)), help="(default: all cores)"
     )
     parser.add_argument("--out", type=Path, default=Path("tuned/runtimes"))
-    parser.add_argument(
-        "--publish", type=publish.section, metavar="SECTION", help="write the table to docs/results"
-    )
+    publish.add_option(parser)
     parser.add_argument("--time", nargs=2, metavar=("RUNTIME", "FILE"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.time:
