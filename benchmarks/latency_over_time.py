@@ -1,4 +1,7 @@
-"""Table and figure of networks' latencies over the time of tuning."""
+"""Options, table and figure of networks' latencies over the time of tuning."""
+
+import argparse
+from pathlib import Path
 
 import numpy as np
 
@@ -7,6 +10,29 @@ from benchmarks import markdown
 # The last stage of each method; the others are fractions of the time that the first method takes.
 END = "end"
 _COLORS = ("tab:orange", "tab:blue")
+
+
+def make_parser(networks, baseline, trials, share):
+    """The options that both benchmarks have."""
+    parser = argparse.ArgumentParser(
+        description="Measure a tuned network's latency over the time spent on tuning."
+    )
+    parser.add_argument("--networks", nargs="+", default=["alexnet"], choices=sorted(networks))
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=trials,
+        help=f"of {baseline}, over all tasks (default: {trials})",
+    )
+    parser.add_argument(
+        "--share",
+        type=float,
+        default=share,
+        help=f"of the time of {baseline} for tune_network (default: {share:g})",
+    )
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--plot", type=Path, help="file for the figure")
+    return parser
 
 
 def table(rows, labels):

@@ -10,7 +10,6 @@ of these networks and the untuned one are timed in turn, in rounds with new memo
 `tune_network` is confirmed. A stopped benchmark resumes with the next method.
 """
 
-import argparse
 import json
 import shutil
 import threading
@@ -28,7 +27,7 @@ from autotvm_opevo.meta_schedule.evaluation import network_loader, open_device, 
 from autotvm_opevo.networks import relax as workloads
 from benchmarks import publish
 from benchmarks.environment import environment
-from benchmarks.latency_over_time import END, plot, table
+from benchmarks.latency_over_time import END, make_parser, plot, table
 from benchmarks.resume import run_missing
 from benchmarks.workloads import cpu
 
@@ -168,19 +167,7 @@ def rows_of(runs):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(
-        description="Measure a Relax network's latency over the time spent on tuning."
-    )
-    parser.add_argument(
-        "--networks", nargs="+", default=["alexnet"], choices=sorted(workloads.NETWORKS)
-    )
-    parser.add_argument(
-        "--trials", type=int, default=1000, help="of tune_relax, over all tasks (default: 1000)"
-    )
-    parser.add_argument(
-        "--share", type=float, default=0.1, help="of its time for tune_network (default: 0.1)"
-    )
-    parser.add_argument("--repetitions", type=int, default=3)
+    parser = make_parser(workloads.NETWORKS, THEIRS, trials=1000, share=0.1)
     parser.add_argument(
         "--work-dir",
         type=Path,
@@ -194,7 +181,6 @@ def main(arguments=None):
         help="results, a repetition a line",
     )
     publish.add_option(parser)
-    parser.add_argument("--plot", type=Path, help="file for the figure")
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method
     about = {"trials": options.trials, "share": options.share, **environment("llvm")}

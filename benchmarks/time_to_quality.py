@@ -12,7 +12,6 @@ last of `tune_network` is confirmed.
 A stopped benchmark resumes from the logs in ``--out``; ``--plot`` draws the figure.
 """
 
-import argparse
 import json
 import time
 from pathlib import Path
@@ -25,7 +24,7 @@ from autotvm_opevo.autotvm import tune_network
 from autotvm_opevo.autotvm.log import key_of
 from autotvm_opevo.autotvm.log import seconds as latency_of
 from autotvm_opevo.networks import relay as workloads
-from benchmarks.latency_over_time import END, plot, table
+from benchmarks.latency_over_time import END, make_parser, plot, table
 from benchmarks.network import METHODS, digest, time_all
 
 # Of the time that XGBTuner takes.
@@ -130,26 +129,13 @@ def measure(name, target, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description="Measure a tuned network's latency over the time spent on tuning."
-    )
-    parser.add_argument(
-        "--networks", nargs="+", default=["alexnet"], choices=sorted(workloads.NETWORKS)
-    )
+    parser = make_parser(workloads.NETWORKS, "XGBTuner", trials=200, share=1.0)
     parser.add_argument("--target", default="llvm -mcpu=core-avx2")
-    parser.add_argument(
-        "--trials", type=int, default=200, help="of XGBTuner, over all tasks (default: 200)"
-    )
-    parser.add_argument(
-        "--share", type=float, default=1.0, help="of XGBTuner's time for tune_network (default: 1)"
-    )
-    parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5, help="of the final timing (default: 5)")
     parser.add_argument(
         "--out", type=Path, default=Path("tuned/time_to_quality"), help="folder for the logs"
     )
     parser.add_argument("--results", type=Path, help="JSON file for the results")
-    parser.add_argument("--plot", type=Path, help="file for the figure")
     parser.add_argument(
         "--show", type=Path, help="print the table of earlier results, and tune nothing"
     )
