@@ -45,9 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--threads", type=int, default=len(os.sched_getaffinity(0)), help="(default: all cores)"
     )
-    parser.add_argument(
-        "--publish", type=publish.section, metavar="SECTION", help="write the table to docs/results"
-    )
+    publish.add_option(parser)
     options = parser.parse_args(arguments)
     os.environ["TVM_NUM_THREADS"] = str(options.threads)
     rows = []

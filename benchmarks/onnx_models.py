@@ -61,9 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
         metavar="SECONDS",
         help="end a run after so long (default: 1800)",
     )
-    parser.add_argument(
-        "--publish", type=publish.section, metavar="SECTION", help="write the table to docs/results"
-    )
+    publish.add_option(parser)
     options, others = parser.parse_known_args(arguments)  # the others are for `tune`
     models = options.models or sorted(
         Path(onnx.__file__).parent.glob("backend/test/data/light/*.onnx")

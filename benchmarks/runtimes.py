@@ -195,7 +195,7 @@ def tune_and_export(model: str, folder: str, seed: int, time_limit: float, trial
     from autotvm_opevo.networks import relax
 
     if Path(folder).parent.name != TUNED[0]:
-        strategy.prior = lambda target: ()  # type: ignore[attr-defined]
+        strategy.prior = lambda target: ()
     mod, params = relax.model_file(model)
     target, work_dir = local_target(), Path(folder) / "log"
     result = tune_network(

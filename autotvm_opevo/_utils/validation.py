@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import sys
 from numbers import Real
 from typing import Any
 
@@ -35,10 +34,13 @@ def as_seconds(name: str, value: Any) -> float:
     Traceback (most recent call last):
     ValueError: time_limit must be a positive number of seconds, -1 given
     """
-    number: Any = value
-    if not isinstance(value, Real) or isinstance(value, bool) or not number > 0:
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else 0.0
+    except OverflowError:  # of integers
+        number = math.inf
+    if not number > 0:
         raise ValueError(f"{name} must be a positive number of seconds, {value!r} given")
-    return math.inf if number > sys.float_info.max else float(number)
+    return number
 
 
 def as_probability(name: str, value: Any) -> float:

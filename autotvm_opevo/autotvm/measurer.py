@@ -12,7 +12,7 @@ from typing import Any
 
 import tvm
 from tvm import autotvm
-from tvm.autotvm.measure import MeasureInput, MeasureResult
+from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
@@ -90,6 +90,7 @@ class Measurer(measurer.Measurer):
 
     def __exit__(self, *_: object) -> None:
         autotvm.GLOBAL_SCOPE.in_tuning = self._in_tuning
+        self._detach()
         self._close(
             self.pool.abort
             if self.pool is not None
@@ -163,38 +164,49 @@ class Measurer(measurer.Measurer):
         ):
             builds = builder.build(inputs)
             results: list[MeasureResult] = (self.pool or runner).run(inputs, builds)
+        errors = set()
         for measured, built, result in zip(inputs, builds, results):
             if not isinstance(built, MeasureResult):
                 self._keep(measured, built, result)
+                errors.add(result.error_no)
+        # a server ends slow trials itself, so it must be dead: the next batch gets another
+        if errors == {MeasureErrorNo.RUN_TIMEOUT}:
+            self._detach()
         return results
 
     def _prepare(self, task: Task) -> None:
         """Tell builder and runner of a task."""
         if task is self._task:
             return
-        if self.pool is not None:
-            self.runner.task = task  # whose `set_task` would ask for a device again
+        is_attached = self._attached is not None and isinstance(self.runner, autotvm.LocalRunner)
+        if self.pool is not None or is_attached:
+            self.runner.task = task  # whose `set_task` would ask for a device, or a server, again
         else:
-            self._attached = self.runner.set_task(task)  # such as a server, which a runner needs
+            self._attached = run_with_timeout(
+                START_TIMEOUT, partial(self.runner.set_task, task), "a runner to take a task"
+            )
         target = str(task.target)
         if target not in self._device_limits:
             self._device_limits[target] = self._ask_device()
         self._builder.set_task(task, self._device_limits[target])
         self._task = task
 
+    def _detach(self) -> None:
+        """Let go of what a runner of the user's needs, such as a server, which ends then."""
+        self._attached = self._task = None
+
     def _ask_device(self) -> Any:
         """Properties of the device that the builder needs, such as a GPU's shared memory."""
         ask = self.runner.get_build_kwargs
-        if self.pool is None:
+        if isinstance(self.runner, LocalRunner):
             return ask()
         for retry in (True, False):  # on another device of the same key
             try:
                 return run_with_timeout(_DEVICE_TIMEOUT, ask, "a device to report its properties")
             except (OSError, RuntimeError) as error:
                 if not retry:
-                    raise DevicePoolError(
-                        f"no device of key {self.runner.key!r} answers: {error}"
-                    ) from error
+                    key = getattr(self.runner, "key", None)
+                    raise DevicePoolError(f"no device of key {key!r} answers: {error}") from error
         return None
 
 

@@ -83,7 +83,8 @@ def tune_network(
     trials : int
         Number of configurations to measure, those in the log included.
     measure_option : dict, optional
-        From ``autotvm.measure_option``; `default_measure_option` by default.
+        From ``autotvm.measure_option``; `default_measure_option` by default. AutoTVM's own
+        ``LocalRunner`` gives way to this package's, with its options.
     time_limit : float, optional
         Seconds for all trials and for timing the best of them again; the running batch may exceed
         it by seconds.

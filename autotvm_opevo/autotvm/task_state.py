@@ -82,9 +82,11 @@ class TaskState(task_state.TaskState):
             self._learn(number, record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
-        with suppress(ValueError):
-            if confirmed and self._knobs.index(confirmed[0].config) in mine:
-                self.confirm(fastest(mine.values(), confirmed))
+        known = False
+        with suppress(ValueError):  # of another version of the template
+            known = bool(confirmed) and self._knobs.index(confirmed[0].config) in mine
+        if known:
+            self.confirm(fastest(mine.values(), confirmed))
         return taken
 
     def confirm(self, record: Record) -> None:
@@ -175,8 +177,8 @@ class TaskState(task_state.TaskState):
 
     @property
     def tuner(self) -> SearchTuner | ForeignTuner:
-        """The tuner, made on first use: some are expensive, and a small budget may never get to
-        this task.
+        """The tuner, made on first use: AutoTVM's are expensive, and a small budget may never get
+        to this task.
         """
         if self._tuner is None:
             tuner = self._make_tuner(self.task)

@@ -199,10 +199,16 @@ class SearchTuner(Tuner):
 
     def _ask(self, batch_size: int) -> list[ConfigEntity]:
         self._learn_prior()
-        if self._search.can_transfer:  # it has a surrogate
-            batch_size = min(batch_size, max(_FIRST_BATCH, len(self._search.results) // 4))
-        asked = self._search.ask(batch_size)
+        asked = self._search.ask(self.batch_size(batch_size))
         return [self._knobs.config_entity(configuration) for configuration in asked]
+
+    def batch_size(self, most: int) -> int:
+        """How many to propose, of `most` that are asked for; subclasses may propose other batches
+        than `next_batch` says.
+        """
+        if not self._search.can_transfer:  # without a surrogate
+            return most
+        return min(most, max(_FIRST_BATCH, len(self._search.results) // 4))
 
     def _learn_prior(self) -> None:
         """Learn from the bundled tuning records, if nothing has been learned yet."""

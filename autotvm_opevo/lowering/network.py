@@ -25,7 +25,6 @@ logger = logging.getLogger(__name__)
 
 # In the place of the names of operators: the whole network stays as imported.
 EVERYTHING = "everything"
-_OPERATORS = [name for name in tvm.ir.Op.list_op_names() if name.startswith("relax.")]
 # Operators that are legalized to several calls.
 _SEVERAL_CALLS = ("relax.dynamic_strided_slice",)
 # Blocks that read a constant in an order for which TVM 0.27 packs it wrongly
@@ -36,6 +35,11 @@ _NOT_PACKED = "winograd_input", "winograd_output"
 _PACKS = "meta_schedule.layout_rewrite_preproc"
 # Largest exponent, in quarters, of a power that becomes a product.
 _MAX_QUARTERS = 16
+
+
+def _operator_names() -> list[str]:
+    """Of Relax, those that users have registered included."""
+    return [name for name in tvm.ir.Op.list_op_names() if name.startswith("relax.")]
 
 
 def lower(
@@ -139,7 +143,7 @@ def _fold(mod: tvm.IRModule) -> tvm.IRModule:
     TVM 0.27 legalizes an operator to see whether it can be folded. Of those that become several
     calls, all but the last stay in the network, and call functions that do not.
     """
-    others = [name for name in _OPERATORS if name not in _SEVERAL_CALLS]
+    others = [name for name in _operator_names() if name not in _SEVERAL_CALLS]
     return relax.transform.FoldConstant()(relax.transform.LegalizeOps(skip_ops=others)(mod))
 
 
@@ -166,7 +170,9 @@ def _legalize(mod: tvm.IRModule, chosen: Callable[[str], Any]) -> tvm.IRModule:
             return call
         return call.op.get_attr("FLegalize")(builder, call)
 
-    rules = {name: legalize for name in _OPERATORS if tvm.ir.Op.get(name).get_attr("FLegalize")}
+    rules = {
+        name: legalize for name in _operator_names() if tvm.ir.Op.get(name).get_attr("FLegalize")
+    }
     return relax.transform.LegalizeOps(rules)(mod)
 
 

@@ -317,7 +317,7 @@ def _may_be_of_one_operator(tensors: Tensors, others: Tensors) -> bool:
     return (
         [dtype for dtype, _ in tensors] == [dtype for dtype, _ in others]
         and tensors[-1] == others[-1]
-        and all(a < 4 * b and b < 4 * a for (_, a), (_, b) in zip(tensors, others))
+        and all(a <= 4 * b and b <= 4 * a for (_, a), (_, b) in zip(tensors, others))
     )
 
 

@@ -233,5 +233,6 @@ class Finalists:
         self._by_task.clear()
         folder, self._folder = self._folder, None
         if folder is not None:
+            shutil.rmtree(folder.name, ignore_errors=True)  # as far as possible
             with suppress(OSError):
                 folder.cleanup()

@@ -30,7 +30,7 @@ def read_prior(path: Path) -> Mapping[str, Sequence[Source]]:
     sources: dict[str, list[Source]] = defaultdict(list)
     with open(path, encoding="utf-8") as file:
         for entry in map(json.loads, file):
-            space = Space({name: from_json(*json) for name, json in entry["knobs"].items()})
+            space = Space({name: from_json(*graph) for name, graph in entry["knobs"].items()})
             results = {}
             for *values, result in entry["results"]:
                 vertices = [tuple(value) if isinstance(value, list) else value for value in values]

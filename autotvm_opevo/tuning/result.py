@@ -159,7 +159,7 @@ class ProgressDisplay:
                 left,
             ]
             of_all = f"{trials}/{pluralize(self._trials, 'trial')}"
-            made = of_all if self._trials < UNLIMITED else pluralize(trials, "trial")
+            made = of_all if self._trials != UNLIMITED else pluralize(trials, "trial")
             self.write(f"{made}, {network}: {', '.join(filter(None, task))}")
         for row in rows:
             if row.dominant_error and (row.name, row.dominant_error) not in self._reported_errors:
@@ -177,7 +177,7 @@ class ProgressDisplay:
         head, *lines = _lines(rows)
         if not self._bars:
             options: dict[str, Any] = {"file": self._file, "dynamic_ncols": True, "leave": False}
-            of_all = " trials" if self._trials >= UNLIMITED else "/{total_fmt} trials |{bar}|"
+            of_all = " trials" if self._trials == UNLIMITED else "/{total_fmt} trials |{bar}|"
             # tqdm's own estimate of the time left ignores a time limit
             bar_format = f"{{n_fmt}}{of_all} {{elapsed}}{{postfix}}"
             bar = tqdm(total=self._trials, initial=self._done, bar_format=bar_format, **options)

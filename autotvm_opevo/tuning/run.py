@@ -144,7 +144,7 @@ class TuningRun(ABC):
         """Say what there is to do before worker processes start, which takes seconds."""
         tasks, trials = pluralize(len(self._tasks), "task"), pluralize(self._budget.trials, "trial")
         what, known = f"{tasks}, {trials}", f"{self.trials} of them"
-        if self._budget.trials >= UNLIMITED:
+        if self._budget.trials == UNLIMITED:
             what, known = tasks, pluralize(self.trials, "trial")
         what += f", {known} in the {log}" if self.trials else ""
         self.display.write(what + ("; starting to measure" if self.left > 0 else ""))

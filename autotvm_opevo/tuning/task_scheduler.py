@@ -245,7 +245,13 @@ def as_task_scheduler(choice: str | TaskScheduler) -> TaskScheduler:
 
 
 def _active_tasks(tasks: Tasks) -> list[int]:
-    return [i for i, task in enumerate(tasks) if task.active]
+    active = [i for i, task in enumerate(tasks) if task.active]
+    if not active:
+        raise ValueError(
+            f"at least one task must be active, none of {len(tasks)} is: stop tuning when all "
+            "are inactive"
+        )
+    return active
 
 
 def _expected_reductions(tasks: Tasks, operators: Operators) -> dict[int, float]:

@@ -282,6 +282,14 @@ def test_round_robin_alternates():
     assert [task.trials for task in tasks] == [40, 40, 40]
 
 
+@pytest.mark.parametrize("name", TASK_SCHEDULERS)
+def test_without_an_active_task_schedulers_raise(name):
+    with pytest.raises(ValueError, match="at least one task must be active, none of 1 is"):
+        TASK_SCHEDULERS[name](
+            [TaskProgress(active=False)], one_each(1), 8, np.random.default_rng(0)
+        )
+
+
 @pytest.mark.parametrize("chosen", [-1, 1, 2])  # the second is not active
 def test_a_scheduler_must_return_an_active_task(chosen):
     tasks = [TaskProgress(), TaskProgress(active=False)]
