@@ -82,10 +82,10 @@ class TaskState(task_state.TaskState):
             self._learn(number, record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
-        known = False
+        number = -1
         with suppress(ValueError):  # of another version of the template
-            known = bool(confirmed) and self._knobs.index(confirmed[0].config) in mine
-        if known:
+            number = self._knobs.index(confirmed[0].config) if confirmed else -1
+        if confirmed and number in mine:
             self.confirm(fastest(mine.values(), confirmed))
         return taken
 

@@ -250,7 +250,8 @@ def test_knobs_of_unknown_structure_are_categorical_with_a_warning(cfg, caplog):
     with caplog.at_level(logging.WARNING, logger="autotvm"):
         knobs = KnobSpace(cfg)
     assert isinstance(knobs.space.knobs["knob"], Categorical)
-    assert [record.message for record in caplog.records] == [
+    # other tests' servers may still log
+    assert [record.message for record in caplog.records if record.name == "autotvm"] == [
         "Knobs without a known structure are treated as categorical: ['knob']."
     ]
     assert knobs.space.size == 2
