@@ -29,7 +29,8 @@ logger = logging.getLogger(__name__)
 
 # Seconds to wait for a tracker's answer, for a device to come back once the last one has left or
 # hangs, and for AutoTVM's processes to start, each of which imports TVM.
-_TRACKER_TIMEOUT, _DEVICE_TIMEOUT, START_TIMEOUT = 30.0, 60.0, 120.0
+_TRACKER_TIMEOUT, _DEVICE_TIMEOUT = 30.0, 60.0
+START_TIMEOUT = 120.0
 
 # What follows the address of an RPC proxy.
 _PROXY = " (proxy)"
