@@ -133,8 +133,8 @@ class Measurer(measurer.Measurer):
         result = RunnerResult(None, built.error_msg) if ran is None else ran
         failure = ""
         if seconds(result.run_secs) == inf:
-            failure = "build" if ran is None else "run"
-            failure += " timeout" * ("Timeout, killed" in str(result.error_msg))
+            kind = "build" if ran is None else "run"
+            failure = f"{kind} timeout" if "Timeout, killed" in str(result.error_msg) else kind
         trial = Trial(candidate, result, failure, spent)
         if built.artifact_path:
             self.finalists.add(task, trial, built, str(built.artifact_path), trial.latency)
@@ -154,7 +154,9 @@ class Measurer(measurer.Measurer):
         """Build and run a batch, with a builder or runner that is not this package's."""
         start, kind = time.monotonic(), device_type(self._target)
         if isinstance(self.builder, LocalBuilder):
-            begun = [self.builder.start(one.sch.mod, self._target) for one in candidates]
+            begun = [
+                self.builder.start(candidate.sch.mod, self._target) for candidate in candidates
+            ]
             builds = [self.builder.result(build)[0] for build in begun]
         else:
             with interrupts_in_tvm():

@@ -12,8 +12,16 @@ from typing import Any
 # Options of the whole compiler, which targets had in TVM 0.7 to 0.9. They change how a program is
 # called, and no schedule.
 UNUSED_OPTIONS = frozenset(
-    {f"{kind}-byte-alignment" for kind in ("constants", "workspace")}
-    | {"executor", "interface-api", "link-params", "runtime", "system-lib", "unpacked-api"}
+    {
+        "constants-byte-alignment",
+        "executor",
+        "interface-api",
+        "link-params",
+        "runtime",
+        "system-lib",
+        "unpacked-api",
+        "workspace-byte-alignment",
+    }
 )
 _OPTION = re.compile(r"\s+-+(?P<name>[A-Za-z_][\w.-]*)(?:=\S*|\s+[^-\s]\S*)?")
 # Where a record begins, and where anything does.
