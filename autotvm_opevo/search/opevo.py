@@ -238,14 +238,20 @@ class OpEvo(Search):
         if self._remaining is not None and len(self._remaining) <= _CANDIDATES:
             candidates = self._remaining
         else:
-            children = _CANDIDATES if parents else 0
-            candidates = [
-                self.space.number(self._mutate(self._crossover(parents))) for _ in range(children)
-            ]
+            candidates = self._children(parents) if parents else []
             if self._transfer_model:  # the portfolio's basin can be another than the optimum's
                 candidates += [*portfolio, *self._random(_RANDOM_CANDIDATES)]
             candidates += islice(self._walked(parents), _WALKS)
         return [number for number in dict.fromkeys(candidates) if self._is_proposable(number)]
+
+    def _children(self, parents: Parents) -> list[int]:
+        """Children for the acquisition to select from, some of them equal or known."""
+        by_knob = zip(*self._crossover(parents, _CANDIDATES))
+        mutated = [
+            random_walk.sample_many(graph, vertices, self.mutation_rate, self._rng)
+            for graph, vertices in zip(self._graphs, by_knob)
+        ]
+        return list(map(self.space.number, zip(*mutated)))
 
     def _neighbours(self, vertices: Vertices) -> list[int]:
         """Some configurations that may be proposed, one step of one knob away."""
@@ -266,7 +272,7 @@ class OpEvo(Search):
         if not parents:
             return None
         for _ in range(_MAX_CHILDREN):
-            child = self._crossover(parents)
+            child = self._crossover(parents, 1)[0]
             for _ in range(_MAX_WALKS):
                 child = self._mutate(child)  # again, from where it stands (Section 4.4)
                 number = self.space.number(child)
@@ -295,12 +301,12 @@ class OpEvo(Search):
             for graph, vertex in zip(self._graphs, child)
         ]
 
-    def _crossover(self, parents: Parents) -> Vertices:
-        """Multi-parent recombination: every knob comes from a parent selected in proportion to
-        fitness (Equation 2).
+    def _crossover(self, parents: Parents, count: int) -> list[Vertices]:
+        """Multi-parent recombination: every knob of a child comes from a parent selected in
+        proportion to fitness (Equation 2).
         """
         best = parents[0][1]
         cumulative = list(accumulate(fitness / best for _, fitness in parents))
-        draws = self._rng.random(len(self.space.knobs)) * cumulative[-1]
+        draws = self._rng.random((count, len(self.space.knobs))) * cumulative[-1]
         selected = np.searchsorted(cumulative, draws, side="right").clip(max=len(parents) - 1)
-        return [parents[j][0][i] for i, j in enumerate(selected)]
+        return [[parents[j][0][i] for i, j in enumerate(child)] for child in selected.tolist()]

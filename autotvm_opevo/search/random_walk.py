@@ -9,7 +9,7 @@ and stops with probability 1 - q. It also stops at a vertex without neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -92,6 +92,26 @@ def sample(graph: Topology | IndexedGraph, start: Any, q: float, rng: np.random.
             break
         value = neighbours[int(rng.integers(len(neighbours)))]
     return value
+
+
+def sample_many(
+    graph: Topology | IndexedGraph, starts: Iterable[Any], q: float, rng: np.random.Generator
+) -> list[Any]:
+    """Walk once from each of `starts`, as `sample` does, with the lengths drawn at once.
+
+    >>> from autotvm_opevo.topology import Discrete
+    >>> sample_many(Discrete([1, 2, 4, 8]), [2, 2, 8], 0.5, np.random.default_rng(5))
+    [2, 2, 4]
+    """
+    stops = list(starts)
+    steps = rng.geometric(1 - check_rate("q", q), len(stops)) - 1
+    for j in np.flatnonzero(steps):
+        for _ in range(steps[j]):
+            neighbours = graph.neighbours(stops[j])
+            if not len(neighbours):
+                break
+            stops[j] = neighbours[int(rng.random() * len(neighbours))]
+    return stops
 
 
 def distribution(graph: Topology, start: Any, q: float) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -198,6 +198,7 @@ class TransferModel(Model):
         self._selected: list[tuple[Array, Array]] = [(np.empty(0), np.empty(0))] * len(sources)
         self._portfolio: list[tuple[int, float]] = []
         self._portfolio_of: list[int] = []  # numbers of results, when it was made
+        self._nearest: dict[tuple[int, int], int] = {}  # by source and its configuration
         self._selected_of = [0] * len(sources)  # results, when some of them were selected
 
     def portfolio(self) -> list[tuple[int, float]]:
@@ -209,25 +210,32 @@ class TransferModel(Model):
             return self._portfolio
         ranked = []
         for task, source in enumerate(self.sources):
-            space, results = source.space, source.results
+            results = source.results
             best = nsmallest(_PORTFOLIO, results, key=lambda number: -results[number])
             ranked.append(
                 [
-                    (task, space[number], results[number] / results[best[0]])
+                    (task, number, results[number] / results[best[0]])
                     for number in best
                     if results[number]
                 ]
             )
         portfolio: dict[int, float] = {}
         for entry in (entry for entries in zip_longest(*ranked) for entry in entries if entry):
-            task, configuration, relative = entry
-            portfolio.setdefault(
-                self._space.number(self._tasks.nearest(task, configuration)), relative
-            )
+            task, number, relative = entry
+            portfolio.setdefault(self._nearest_here(task, number), relative)
             if len(portfolio) == _PORTFOLIO:
                 break
         self._portfolio, self._portfolio_of = list(portfolio.items()), counts
         return self._portfolio
+
+    def _nearest_here(self, task: int, number: int) -> int:
+        """Index of the configuration that is nearest to one of a source, found once."""
+        if (task, number) not in self._nearest:
+            configuration = self.sources[task].space[number]
+            self._nearest[task, number] = self._space.number(
+                self._tasks.nearest(task, configuration)
+            )
+        return self._nearest[task, number]
 
     def _training_set(self, results: Mapping[int, float]) -> tuple[Array, Array]:
         parts = [
