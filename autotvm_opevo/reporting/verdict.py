@@ -15,6 +15,7 @@ from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE
 from autotvm_opevo.reporting.tuning_log import Operator, TuningLog
 from autotvm_opevo.tuning.result import EXHAUSTED, describe_aligned
+from autotvm_opevo.tuning.roofline import MAX_UNKNOWN
 
 # Tuning has converged if the last half of the trials brought less, with at least so many trials for
 # each operator; before that, curves of recorded runs often fell again.
@@ -28,8 +29,6 @@ _AT_LIMIT = 0.9
 # Limits that an operator exceeds by more were measured while the machine was slower: they are no
 # limits.
 _MAX_REACHED = 1.5
-# Of limits that are unknown for a larger part of the latency, nothing is said.
-_MAX_UNKNOWN = 0.05
 
 # The share of its bound that each operator reaches; empty if that is unknown.
 Reached = dict[Operator, float]
@@ -55,7 +54,7 @@ def _reached(log: TuningLog) -> Reached:
     limits = {op: log.runs.limits.get(op.fastest.run_log_key) for op in log.solved}
     unknown = math.fsum(operator.seconds for operator, limit in limits.items() if not limit)
     reached = {op: limit / op.fastest.latency if limit else 1.0 for op, limit in limits.items()}
-    is_known = unknown <= _MAX_UNKNOWN * log.seconds
+    is_known = unknown <= MAX_UNKNOWN * log.seconds
     return reached if is_known and max(reached.values(), default=0.0) <= _MAX_REACHED else {}
 
 

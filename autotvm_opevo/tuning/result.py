@@ -245,7 +245,8 @@ class TuningResult:
     comparison_error : str
         Why they could not be compared; empty otherwise.
     limit : float
-        Latency in seconds that the tuned operators cannot be below; 0 if unknown.
+        Latency in seconds that the tuned operators cannot be below. An operator whose own is
+        unknown counts as measured; 0 if they are more than 5% of the latency.
     phases : dict of str to float
         Seconds of this call by phase; "building" while nothing else happens. Phases overlap where
         trials run elsewhere. Empty if unknown.

@@ -34,7 +34,7 @@ from autotvm_opevo.tuning.result import (
     Row,
     TuningResult,
 )
-from autotvm_opevo.tuning.roofline import Roofline, Work
+from autotvm_opevo.tuning.roofline import MAX_UNKNOWN, Roofline, Work
 from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
     MachineMeasured,
@@ -421,14 +421,16 @@ class TuningRun(ABC):
 
     def result(self) -> TuningResult:
         """The result so far."""
-        limits = []  # of the tuned operators, of which none's may be unknown
+        latency = self._latency()
+        limit = unknown = 0.0
         for operator in self._operators:
             task = min((self._tasks[i] for i in operator.tasks), key=lambda task: task.latency)
             if task.latency < inf:
-                limits.append(operator.count * min(task.progress.limit, task.latency))
+                limit += operator.count * min(task.progress.limit or inf, task.latency)
+                unknown += operator.count * task.latency if not task.progress.limit else 0.0
         return TuningResult(
             rows=self._rows(),
-            latency=self._latency(),
+            latency=latency,
             trials=self.trials,
             measured=self.trials - self._resumed,
             seconds=self._end - self._budget.start,
@@ -436,7 +438,7 @@ class TuningRun(ABC):
             log_file=self.store.path,
             comparison=self._comparison,
             comparison_error=self._comparison_error,
-            limit=sum(limits) if all(limits) else 0.0,
+            limit=limit if unknown <= MAX_UNKNOWN * latency else 0.0,
             phases=dict(self.phases),
             threads=self._threads,
         )

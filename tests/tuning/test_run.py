@@ -207,6 +207,14 @@ def test_the_network_s_limit_is_that_of_its_fastest_implementations(run):
     assert run.result().limit == pytest.approx(0.003)
 
 
+def test_operators_without_a_bound_count_as_measured_while_they_hardly_matter(run):
+    run._tasks[0].progress.limit = 0.0008  # three times of 1 ms; the other has none
+    run._tasks[1].latency = 0.0001
+    assert run.result().limit == pytest.approx(0.0025)
+    run._tasks[1].latency = 0.001
+    assert run.result().limit == 0
+
+
 def test_an_error_of_the_evaluation_is_part_of_the_result(run):
     run._compare(lambda: 1 / 0)
     assert run.result().comparison is None
