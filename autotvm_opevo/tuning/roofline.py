@@ -23,7 +23,7 @@ _DEPTH, _PARTS = 256, 4096
 REPEATS = 5
 REPEAT_MS = 10
 
-# Of operators whose bounds are unknown for a larger part of their latency, nothing is said together.
+# Where bounds are unknown for a larger part of the latency, nothing is said of all together.
 MAX_UNKNOWN = 0.05
 
 # Operations of a task whose peak is known, and the bytes of its tensors.
