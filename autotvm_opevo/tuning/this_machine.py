@@ -22,9 +22,10 @@ from autotvm_opevo._utils.text import last_line
 
 # Those that are there to compute; others may be a slow substitute on a machine without any.
 _GPUS = ("cuda", "rocm", "metal")
-# Code with vectors of 512 bits has to be this many times as fast as with 256: some processors
-# compute with halves of them, and schedules for 256 bits fit more shapes.
-_WORTH = 1.1
+# How fast a matrix product with vectors of 512 bits has to be, relative to 256. Where a processor
+# computes with halves of them, a product gains little. Networks gain more, from twice as many
+# registers and half as many instructions.
+_WIDE_AT_LEAST = 0.9
 # How often two are timed, interleaved; the best of each counts.
 _ROUNDS = 3
 
@@ -86,7 +87,7 @@ class ThisMachine:
         system_cpu = getattr(codegen, "llvm_get_system_cpu", str)()
         version = getattr(codegen, "llvm_version_major", int)()
         model = _cpuinfo().get("model name", platform.processor())
-        about = f"{platform.machine()} {model} {sorted(reported_features())}"
+        about = f"{platform.machine()} {model} {sorted(reported_features())} {_WIDE_AT_LEAST}"
         digest = hashlib.sha256(about.encode()).hexdigest()[:16]
         machine = [self._tvm.__version__, version, system_cpu, digest]
         if known := _remembered(machine):
@@ -117,7 +118,7 @@ class ThisMachine:
             for cpu, value in flops.items():
                 flops[cpu] = max(value, self._measure_flops(_target(cpu)))
         first, *others = flops
-        best = next((cpu for cpu in others if flops[first] < _WORTH * flops[cpu]), first)
+        best = next((cpu for cpu in others if flops[first] < _WIDE_AT_LEAST * flops[cpu]), first)
         _remember(machine, _target(best), {_target(cpu): value for cpu, value in flops.items()})
         return _target(best)
 
