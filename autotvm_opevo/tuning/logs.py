@@ -40,12 +40,6 @@ def best_file(log: Path) -> Path:
     return log.with_name(log.name.removesuffix(".json") + BEST_FILE)
 
 
-def best_of(log: Path) -> Path:
-    """The best records of a log or work directory if it has any file of them, else itself."""
-    best = log / BEST_DATABASE if log.is_dir() else best_file(log)
-    return best if best.exists() else log
-
-
 def is_best(log: Path) -> bool:
     """Whether a log has the best of another one only.
 
