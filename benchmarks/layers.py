@@ -1,6 +1,19 @@
 """Shapes of common layers, what a prior is recorded on: in no network compared here, but for one
-depthwise layer of MobileNet.
+depthwise layer of MobileNet; and how a prior is written.
 """
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from autotvm_opevo.search.transfer import Source, thin_out
+from autotvm_opevo.topology import Topology
+
+# Maximum number of results of each task in a file.
+_RESULTS = 32
 
 # image, channels in and out, kernel, stride
 CONVOLUTIONS = [
@@ -60,3 +73,22 @@ BATCH_MATMUL = [
 # image, channels, window, stride
 POOLS = [(112, 48, 3, 2), (56, 96, 3, 2), (28, 160, 2, 2), (13, 320, 3, 2)]
 SOFTMAX, MEANS = [(1, 800), (96, 96)], [(7, 640), (14, 320)]
+
+
+def write_prior(path: Path, sources: Mapping[str, Sequence[Source]]) -> None:
+    """Write some results of each source, relative to its best, one source a line."""
+    with open(path, "w", encoding="utf-8") as file:
+        for template, alike in sources.items():
+            for source in alike:
+                entry: dict[str, Any] = {"template": template} if template else {}
+                entry["knobs"] = knobs = {}
+                for name, topology in source.space.knobs.items():
+                    # what results were limited to does not matter to another task
+                    is_finite = isinstance(topology.whole, Topology)
+                    knobs[name] = (topology.whole if is_finite else topology).to_json()
+                ranked = sorted(source.results.items(), key=lambda item: -item[1])
+                entry["results"] = [
+                    [*source.space[index].values(), float(f"{result / ranked[0][1]:.3g}")]
+                    for index, result in thin_out(ranked, _RESULTS)
+                ]
+                file.write(json.dumps(entry, separators=(",", ":")) + "\n")

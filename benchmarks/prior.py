@@ -21,8 +21,7 @@ from autotvm_opevo.autotvm import tuner as tuner_module
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.history import prior_file, read_history
-from autotvm_opevo.tuning.prior import write_prior
-from benchmarks.layers import CONVOLUTIONS, DENSE, DEPTHWISE
+from benchmarks.layers import CONVOLUTIONS, DENSE, DEPTHWISE, write_prior
 
 
 def layers() -> tuple[tvm.IRModule, dict[str, Any]]:

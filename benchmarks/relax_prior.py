@@ -34,7 +34,7 @@ from autotvm_opevo.meta_schedule import (
 from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.history import read_history
 from autotvm_opevo.meta_schedule.strategy import prior_file
-from autotvm_opevo.tuning.prior import read_prior, write_prior
+from autotvm_opevo.tuning.prior import read_prior
 from benchmarks.layers import (
     BATCH_MATMUL,
     CONVOLUTIONS,
@@ -45,6 +45,7 @@ from benchmarks.layers import (
     POOLS,
     SOFTMAX,
     WINOGRAD,
+    write_prior,
 )
 
 

@@ -12,7 +12,8 @@ from autotvm_opevo.topology import (
     Permutation,
     Tiling,
 )
-from autotvm_opevo.tuning.prior import read_prior, write_prior
+from autotvm_opevo.tuning.prior import read_prior
+from benchmarks.layers import write_prior
 
 TILES = [(1,), (4,), (7,), (12,)]
 
