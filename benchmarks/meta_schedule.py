@@ -29,7 +29,8 @@ from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
 
 from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, OpEvoStrategy
-from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics, seconds
+from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
+from autotvm_opevo.tuning.record_lines import seconds
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
 from benchmarks.resume import run_missing

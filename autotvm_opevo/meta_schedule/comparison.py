@@ -18,7 +18,7 @@ from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import check_shapes, lower_as_imported
 from autotvm_opevo.meta_schedule.compilation import warn_of_untuned
-from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds
+from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing
 from autotvm_opevo.meta_schedule.evaluation import (
     computed_dtypes,
     network_loader,
@@ -32,6 +32,7 @@ from autotvm_opevo.meta_schedule.worker import INDICES, build_schedule
 from autotvm_opevo.tuning.comparison import Comparison, OperatorComparison, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
 from autotvm_opevo.tuning.programs import KernelInstance, random_arrays
+from autotvm_opevo.tuning.record_lines import seconds
 
 # A lowered network and its tasks.
 _Lowered = tuple[tvm.IRModule, list[Any]]

@@ -15,16 +15,11 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
-from autotvm_opevo.meta_schedule.database import (
-    best_of,
-    database_with,
-    open_existing,
-    records_in,
-    seconds,
-)
+from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, records_in
 from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_operators
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.tasks import key_of, lower_and_extract
+from autotvm_opevo.tuning.record_lines import seconds
 
 logger = logging.getLogger(__name__)
 

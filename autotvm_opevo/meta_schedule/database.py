@@ -38,12 +38,13 @@ from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside, terminated
 from autotvm_opevo._utils.text import last_line, pluralize
 from autotvm_opevo._utils.timeouts import say_if_long
-from autotvm_opevo.tuning.logs import (
-    RECORD_FILE,
-    UNMEASURED,
-    WORKLOAD_FILE,
-    describe_file,
-    kind_of_file,
+from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE, describe_file, kind_of_file
+from autotvm_opevo.tuning.record_lines import (
+    UNUSABLE_FROM,
+    recorded_mean,
+    seconds,
+    workload_hash,
+    workload_number,
 )
 
 logger = logging.getLogger(__name__)
@@ -51,8 +52,6 @@ logger = logging.getLogger(__name__)
 LOCK = "lock"  # a file of the work directory
 # A record's: their dtypes and sizes.
 Tensors = list[tuple[str, int]]
-# TVM's latency of a failed trial is larger.
-_FAILED = 1e9
 # Characters of TVM's reasons, which may have a whole workload.
 _MAX_REASON = 300
 # The instruction of a trace that needs tensor intrinsics.
@@ -87,21 +86,6 @@ def _stacks_without_source() -> Iterator[None]:
         inspect.stack = before
 
 
-def seconds(run_secs: Iterable[Any] | None) -> float:
-    """Mean latency of a trial; infinite for a failure, and without one.
-
-    >>> seconds([0.5, 1.5]), seconds(None), seconds([1e10])
-    (1.0, inf, inf)
-    """
-    mean = _mean(run_secs)
-    return mean if 0 < mean < UNMEASURED else math.inf
-
-
-def _mean(run_secs: Iterable[Any] | None) -> float:
-    times = [float(time) for time in run_secs or ()]
-    return sum(times) / len(times) if times else math.inf
-
-
 def fitness(run_secs: Iterable[Any] | None) -> float:
     """Fitness of a trial: runs per second; 0 for a failure.
 
@@ -126,7 +110,7 @@ def records_of(database: Database, mod: IRModule, target: Target) -> list[Tuning
         for record in database.get_all_tuning_records()
         if record.workload.same_as(workload) and structural_equal(record.target, target)
     ]
-    return sorted(records, key=lambda record: _mean(record.run_secs))
+    return sorted(records, key=lambda record: recorded_mean(record.run_secs))
 
 
 def records_of_others(
@@ -159,8 +143,8 @@ def best_of(database: Database, mod: IRModule, target: Target) -> TuningRecord |
         records = records[:1] if isinstance(database, OrderedUnionDatabase) else records
     else:
         records = records_of(database, mod, target)
-    usable = [record for record in records if 0 < _mean(record.run_secs) < _FAILED]
-    return min(usable, key=lambda record: _mean(record.run_secs), default=None)
+    usable = [record for record in records if 0 < recorded_mean(record.run_secs) < UNUSABLE_FROM]
+    return min(usable, key=lambda record: recorded_mean(record.run_secs), default=None)
 
 
 def database_with(records: Iterable[TuningRecord | None]) -> MemoryDatabase:
@@ -345,20 +329,6 @@ def _read(path: Path, parse: Callable[[Any], Any]) -> list[tuple[bytes, Any]]:
             f"{path} is of a database: name another"
         )
     return lines
-
-
-def workload_hash(value: Any) -> str | None:
-    """Hash of a workload, which a line of its own holds beside the module."""
-    if isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value):
-        return str(value[0])
-    return None
-
-
-def workload_number(value: Any) -> int | None:
-    """Line number of a record's workload; trace, latencies, target and arguments follow it."""
-    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], int) and value[0] >= 0:
-        return value[0] if isinstance(value[1], list) and len(value[1]) == 4 else None
-    return None
 
 
 def _numbered_tensors(value: Any) -> tuple[int, Tensors | None] | None:

@@ -23,14 +23,12 @@ from autotvm_opevo.meta_schedule.database import (
     fitness,
     import_tensor_intrinsics,
     load_database,
-    seconds,
     set_malformed_aside,
-    workload_hash,
-    workload_number,
 )
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.search.transfer import Source, thin_out
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE, describe_file
+from autotvm_opevo.tuning.record_lines import seconds, workload_hash, workload_number
 
 T = TypeVar("T")
 

@@ -21,11 +21,12 @@ from tvm.s_tir.meta_schedule.runner import RPCRunner, RunnerInput, RunnerResult
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo.meta_schedule.database import seconds, workload_key
+from autotvm_opevo.meta_schedule.database import workload_key
 from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner
 from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.measurer import Finalist
+from autotvm_opevo.tuning.record_lines import seconds
 
 
 @dataclass(frozen=True)

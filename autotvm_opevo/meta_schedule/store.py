@@ -23,11 +23,11 @@ from autotvm_opevo.meta_schedule.database import (
     load_database,
     records_of,
     repair,
-    seconds,
     workload_key,
 )
 from autotvm_opevo.meta_schedule.measurer import Trial
 from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, WORKLOAD_FILE
+from autotvm_opevo.tuning.record_lines import FAILED, seconds
 from autotvm_opevo.tuning.run_log import FILE_NAME, RunLog, TrialEnded
 
 # A task of any network: the structural hash of its workload, and its target.
@@ -37,8 +37,6 @@ _Task = tuple[str, str]
 # are better untuned, and the operators whose lowering changes what they compute; and what follows
 # the folder's name while it is replaced.
 _TRIALS, _UNTUNED, _WRONG, _ASIDE = "trials", "untuned.json", "wrong_operators.json", ".old"
-# Seconds that TVM stores for a failed trial.
-_FAILED = 1e10
 
 
 class TrialStore:
@@ -112,7 +110,7 @@ class TrialStore:
         """Write a trial of a `TaskState`, and to the run log its end and its error, which the
         database lacks; an `OSError` if the disk is full, which TVM does not tell.
         """
-        run_secs = trial.result.run_secs if not trial.failure else [_FAILED]
+        run_secs = trial.result.run_secs if not trial.failure else [FAILED]
         record = self.record(task, trial.candidate, run_secs)
         self.database.commit_tuning_record(record)
         before, self._size = self._size, (self.path / RECORD_FILE).stat().st_size

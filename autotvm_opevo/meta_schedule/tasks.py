@@ -18,12 +18,12 @@ from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from tvm.target import Target
 
 from autotvm_opevo.lowering.network import EVERYTHING, is_known, lower, operators_of
-from autotvm_opevo.meta_schedule.database import seconds, workload_key
+from autotvm_opevo.meta_schedule.database import workload_key
 from autotvm_opevo.meta_schedule.measurer import Trial, interrupts_in_tvm
 from autotvm_opevo.meta_schedule.store import TrialStore, network_key
 from autotvm_opevo.meta_schedule.strategy import warn_of_exhaustion
 from autotvm_opevo.tuning import task_state
-from autotvm_opevo.tuning.logs import UNMEASURED
+from autotvm_opevo.tuning.record_lines import UNMEASURED, seconds
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 

@@ -8,13 +8,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from itertools import takewhile
 from typing import Any
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import printable
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, TaskId, Trial, Value
-from autotvm_opevo.tuning.logs import UNMEASURED
+from autotvm_opevo.tuning.record_lines import UNMEASURED, recorded_mean, seconds, workload_hash
 
 # For each task, the number of each of its sketches, from 0.
 SketchNumbers = dict[str, dict[str, int]]
@@ -40,11 +40,7 @@ def workload_hashes(lines: Iterable[bytes]) -> list[str]:
     >>> workload_hashes([b'["2222", "..."]', b'["12'])
     ['2222']
     """
-    hashes: list[str] = []
-    with suppress(LookupError, TypeError):
-        for line in lines:
-            hashes.append(str(jsonl.load(line)[0]))
-    return hashes
+    return [value[0] for value in takewhile(workload_hash, map(jsonl.load, lines))]
 
 
 def meta_schedule_trial(
@@ -68,21 +64,20 @@ def meta_schedule_trial(
     ('matmul 8x64', 0.001, ['sketch', 'matmul, loop 2, 64 iterations'])
     """
     workload, ((instructions, decisions), run_secs, target, arguments) = record
-    seconds = [float(time) for time in run_secs or ()]
-    latency = sum(seconds) / len(seconds) if seconds else math.inf
-    succeeded = 0 < latency < UNMEASURED  # a failure has 1e10
+    latency, failure = seconds(run_secs), ""
+    if latency == math.inf:
+        failure = "not measured" if recorded_mean(run_secs) == UNMEASURED else UNKNOWN_FAILURE
     trace = _Trace(instructions, dict(map(tuple, decisions)))
     shapes = ["x".join(map(str, argument[2])) or "scalar" for argument in arguments]
-    workload_hash = workloads[workload] if 0 <= workload < len(workloads) else ""
+    digest = workloads[workload] if 0 <= workload < len(workloads) else ""
     # The shapes of packed weights are the schedule's, not the workload's.
-    key = json.dumps([target, workload_hash or [trace.block, arguments]])
+    key = json.dumps([target, digest or [trace.block, arguments]])
     numbers = sketches.setdefault(key, {})
     sketch = numbers.setdefault(trace.sketch, len(numbers))
     name = printable(" ".join([trace.block, *shapes]))
-    task = TaskId(key, name, printable(_format_target(target)), workload_hash or key)
-    failure = "" if succeeded else "not measured" if latency == UNMEASURED else UNKNOWN_FAILURE
+    task = TaskId(key, name, printable(_format_target(target)), digest or key)
     knobs = {"sketch": Value("choice", str(sketch + 1)), **trace.knobs}
-    return task, Trial(latency if succeeded else math.inf, failure, knobs)
+    return task, Trial(latency, failure, knobs)
 
 
 def _format_target(target: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from autotvm_opevo._utils import jsonl
+from autotvm_opevo.tuning.record_lines import workload_hash, workload_number
 
 # Where `tune_network` keeps the best records: a file beside AutoTVM's log, a database in
 # MetaSchedule's work directory.
@@ -21,9 +22,6 @@ BEST_DATABASE = "best"
 # The files of a MetaSchedule database, as TVM names them.
 WORKLOAD_FILE = "database_workload.json"
 RECORD_FILE = "database_tuning_record.json"
-# Seconds, in a database, of a schedule that was chosen without a trial: TVM takes it only where
-# there is no other. Those of a failed trial are more, and TVM never takes it.
-UNMEASURED = 1e8
 # Target and task, in Base64, of a record that is pickled.
 _PICKLE = re.compile(rb"[^\t]+\tgA[\w+/=]+\t")
 # How much of a file is looked at: bytes, and lines with JSON; and the largest that is read as one
@@ -182,12 +180,9 @@ def kind_of_file(path: Path) -> str:
 
 def _file_of_database(value: Any) -> str:
     """Which of the two files of a MetaSchedule database has such lines; empty for others."""
-    if not isinstance(value, list) or len(value) != 2:
-        return ""
-    first, second = value
-    if isinstance(first, int) and isinstance(second, list) and len(second) == 4:
+    if workload_number(value) is not None:
         return RECORD_FILE
-    return WORKLOAD_FILE if isinstance(first, str) and isinstance(second, str) else ""
+    return WORKLOAD_FILE if workload_hash(value) is not None else ""
 
 
 def describe_file(path: Path) -> str:

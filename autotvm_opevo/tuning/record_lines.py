@@ -1,12 +1,13 @@
 """Lines of AutoTVM's logs as people keep them: written by another TVM, or joined; and the keys and
-names of their tasks. Imports no TVM.
+names of their tasks. What lines of MetaSchedule's databases say. Imports no TVM.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 # Options of the whole compiler, which targets had in TVM 0.7 to 0.9. They change how a program is
@@ -24,6 +25,9 @@ UNUSED_OPTIONS = frozenset(
     }
 )
 _OPTION = re.compile(r"\s+-+(?P<name>[A-Za-z_][\w.-]*)(?:=\S*|\s+[^-\s]\S*)?")
+# Seconds, in a database, of a schedule that was chosen without a trial, which TVM takes only where
+# there is no other; of a failed trial, which it never takes; and from where on it takes none.
+UNMEASURED, FAILED, UNUSABLE_FROM = 1e8, 1e10, 1e9
 # Where a record begins, and where anything does.
 _RECORD, _SOMETHING, _DECODER = re.compile(r'(?=\{"input")'), re.compile(r"\S"), json.JSONDecoder()
 
@@ -93,3 +97,35 @@ def task_name(template: str, arguments: Any) -> str:
     shapes = ["x".join(map(str, tensor[1])) for tensor in tensors]
     others = [str(argument) for argument in arguments if isinstance(argument, (int, str))]
     return " ".join([template, *(shapes or others)])
+
+
+def workload_hash(value: Any) -> str | None:
+    """Hash of a workload, which a line of a database's own holds beside the module."""
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value):
+        return str(value[0])
+    return None
+
+
+def workload_number(value: Any) -> int | None:
+    """Line number of a record's workload in a database; trace, latencies, target and arguments
+    follow it.
+    """
+    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], int) and value[0] >= 0:
+        return value[0] if isinstance(value[1], list) and len(value[1]) == 4 else None
+    return None
+
+
+def seconds(run_secs: Iterable[Any] | None) -> float:
+    """Mean latency of a trial in a database; infinite for a failure, and without one.
+
+    >>> seconds([0.5, 1.5]), seconds(None), seconds([FAILED])
+    (1.0, inf, inf)
+    """
+    mean = recorded_mean(run_secs)
+    return mean if 0 < mean < UNMEASURED else math.inf
+
+
+def recorded_mean(run_secs: Iterable[Any] | None) -> float:
+    """The same as it was written, also of what was not measured or failed."""
+    times = [float(time) for time in run_secs or ()]
+    return sum(times) / len(times) if times else math.inf

@@ -20,7 +20,8 @@ from autotvm_opevo.lowering.network import lower
 from autotvm_opevo.meta_schedule import as_target, open_database, tune_network
 from autotvm_opevo.meta_schedule.measurer import Measurer
 from autotvm_opevo.networks import relax as workloads
-from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, UNMEASURED, WORKLOAD_FILE
+from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, WORKLOAD_FILE
+from autotvm_opevo.tuning.record_lines import UNMEASURED
 from autotvm_opevo.tuning.run_log import FILE_NAME
 
 

@@ -21,12 +21,13 @@ from autotvm_opevo.meta_schedule import (
     open_database,
     tune_network,
 )
-from autotvm_opevo.meta_schedule.database import fitness, seconds
+from autotvm_opevo.meta_schedule.database import fitness
 from autotvm_opevo.meta_schedule.history import describe_history, read_history
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.strategy import prior, prior_file
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
+from autotvm_opevo.tuning.record_lines import seconds
 from autotvm_opevo.tuning.run_log import FILE_NAME, RunEnded, read
 from benchmarks import relax_prior
 

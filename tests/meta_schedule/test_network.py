@@ -26,11 +26,11 @@ from autotvm_opevo.meta_schedule import (
     open_database,
     tune_network,
 )
-from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
 from autotvm_opevo.meta_schedule.store import untuned_networks
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.comparison import Comparison
+from autotvm_opevo.tuning.record_lines import seconds
 
 
 @pytest.mark.soak

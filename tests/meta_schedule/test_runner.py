@@ -28,9 +28,9 @@ from autotvm_opevo.meta_schedule import (
     worker,
 )
 from autotvm_opevo.meta_schedule import local as module
-from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.local import is_local
 from autotvm_opevo.meta_schedule.space import DecisionSpace
+from autotvm_opevo.tuning.record_lines import seconds
 from autotvm_opevo.tuning.roofline import Roofline
 from tests.helpers.local_rpc import local_rpc
 

@@ -17,13 +17,13 @@ from unoptimized import cpu
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower
 from autotvm_opevo.meta_schedule import open_database
-from autotvm_opevo.meta_schedule.database import seconds, workload_key
+from autotvm_opevo.meta_schedule.database import workload_key
 from autotvm_opevo.meta_schedule.measurer import Trial
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.meta_schedule.tasks import extract
 from autotvm_opevo.networks import relax as workloads
-from autotvm_opevo.tuning.logs import UNMEASURED
+from autotvm_opevo.tuning.record_lines import UNMEASURED, seconds
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,9 @@ from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy
 from autotvm_opevo.meta_schedule import strategy as strategy_module
-from autotvm_opevo.meta_schedule.database import records_of, seconds
+from autotvm_opevo.meta_schedule.database import records_of
 from autotvm_opevo.search.opevo import OpEvo
+from autotvm_opevo.tuning.record_lines import seconds
 from tests.helpers.local_rpc import local_rpc
 
 
