@@ -21,13 +21,12 @@ from autotvm_opevo._utils import jsonl
 from autotvm_opevo.meta_schedule.database import (
     commit,
     load_database,
-    records_of,
     repair,
     workload_key,
 )
 from autotvm_opevo.meta_schedule.measurer import Trial
 from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, WORKLOAD_FILE
-from autotvm_opevo.tuning.record_lines import FAILED, seconds
+from autotvm_opevo.tuning.record_lines import FAILED, recorded_mean, seconds
 from autotvm_opevo.tuning.run_log import FILE_NAME, RunLog, TrialEnded
 
 # A task of any network: the structural hash of its workload, and its target.
@@ -67,8 +66,11 @@ class TrialStore:
         self.untuned: set[tuple[str, ...]] = set()
         self.wrong_operators: dict[tuple[str, ...], list[str]] = {}
         self._keys: dict[Workload, str] = {}
+        self._records: defaultdict[_Task, list[TuningRecord]] = defaultdict(list)
         self._best: dict[_Task, TuningRecord] = {}
-        self._later: defaultdict[_Task, list[TuningRecord]] = defaultdict(list)  # trials since then
+        for record in self.database.get_all_tuning_records():
+            self._records[self._task_of(record)].append(record)
+            self._compare(record)
         self._size = (folder / RECORD_FILE).stat().st_size
         best, aside = folder / BEST_DATABASE, folder / f"{BEST_DATABASE}{_ASIDE}"
         if aside.exists() and not best.exists():  # a call was killed while it replaced it
@@ -79,7 +81,7 @@ class TrialStore:
     def _load_best(self, best: Path) -> None:
         repair(best)
         records = load_database(best).get_all_tuning_records()
-        self._best = {self._task_of(record): record for record in records}
+        self._best.update({self._task_of(record): record for record in records})
         self.untuned, self.wrong_operators = untuned_networks(best), wrong_operators(best)
         known = 0
         with suppress(OSError, ValueError):  # of an earlier version, or torn
@@ -93,11 +95,12 @@ class TrialStore:
             shutil.copy(self.path / WORKLOAD_FILE, temporary)
             (Path(temporary) / RECORD_FILE).write_bytes(b"".join(later))
             for record in load_database(Path(temporary)).get_all_tuning_records():
-                self._later[self._task_of(record)].append(record)
+                self._compare(record)
 
     def records(self, task: Any) -> list[TuningRecord]:
         """The trials of a `TaskState`, the fastest first."""
-        return records_of(self.database, task.mod, task.target)
+        records = self._records[task.key, str(task.target)]
+        return sorted(records, key=lambda record: recorded_mean(record.run_secs))
 
     def record(self, task: Any, candidate: MeasureCandidate, run_secs: Any) -> TuningRecord:
         """A record of a `TaskState`, which is not written."""
@@ -119,38 +122,35 @@ class TrialStore:
                 f"{self.path} does not have the last trials: make room on its disk; the same "
                 "call then resumes"
             )
-        self._later[self._task_of(record)].append(record)
+        self._records[self._task_of(record)].append(record)
+        self._compare(record)
         self.run_log.write(TrialEnded(task=task.key, failure=trial.failure, message=trial.message))
 
     def best(self, task: Any) -> TuningRecord | None:
         """The best record of a `TaskState`: the one that was set, unless a later trial is faster,
         or else the fastest trial.
         """
-        return self._fastest((task.key, str(task.target)), self.records(task))
+        return self._best.get((task.key, str(task.target)))
 
     def set_best(self, record: TuningRecord) -> None:
         """Set the best record of a task, until a later trial is faster."""
-        task = self._task_of(record)
-        self._best[task] = record
-        self._later.pop(task, None)
+        self._best[self._task_of(record)] = record
 
     def write_best(self, left_out: Container[_Task] = ()) -> None:
         """Write the best of each task but some; see the function `write_best`."""
-        # some without a trial
-        tasks: dict[_Task, list[TuningRecord]] = {task: [] for task in self._best}
-        for record in self.database.get_all_tuning_records():
-            tasks.setdefault(self._task_of(record), []).append(record)
-        fastest = [self._fastest(*task) for task in tasks.items() if task[0] not in left_out]
-        best, trials = [record for record in fastest if record], _count_records(self.path)
+        best = [record for task, record in self._best.items() if task not in left_out]
+        trials = _count_records(self.path)
         write_best(self.path, best, trials, self.untuned, self.wrong_operators.items())
 
-    def _fastest(self, task: _Task, records: Sequence[TuningRecord]) -> TuningRecord | None:
+    def _compare(self, trial: TuningRecord) -> None:
+        """Take a trial as the best of its task if it is faster than that."""
+        task = self._task_of(trial)
         best = self._best.get(task)
-        if best and records and seconds(best.run_secs) == inf:
-            best = None  # it was chosen without a trial, and now there are some
-        candidates = [best, *self._later[task]] if best else records
-        fastest = min(candidates, key=lambda record: seconds(record.run_secs), default=None)
-        return fastest if fastest and (fastest is best or seconds(fastest.run_secs) < inf) else None
+        latency = seconds(best.run_secs) if best else inf
+        if seconds(trial.run_secs) < latency:
+            self._best[task] = trial
+        elif latency == inf:  # one that was chosen without a trial, and now there is one
+            self._best.pop(task, None)
 
     def _task_of(self, record: TuningRecord) -> _Task:
         """Known by its content, since each database has workloads of its own."""
