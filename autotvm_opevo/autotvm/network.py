@@ -41,7 +41,7 @@ from autotvm_opevo.autotvm.tuner import (
 )
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import Budget, TuningRun
-from autotvm_opevo.tuning.run_log import DevicesLeft, KnobsMapped, RunLog
+from autotvm_opevo.tuning.run_log import DevicesLeft, KnobsMapped, RunLog, run_log_file
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler, round_size
 
 
@@ -170,7 +170,7 @@ def tune_network(
     mod = run_compiler(partial(fold, mod, params), "folding constants")
 
     with Log(log_file) as log:
-        store = TrialStore(log, RunLog(Path(f"{log.path}.journal"), overwrite=not log.records))
+        store = TrialStore(log, RunLog(run_log_file(log.path), overwrite=not log.records))
         network = run_compiler(partial(extract, mod, target), "extracting tasks")
         seeds = np.random.SeedSequence(seed).generate_state(len(network.tasks) + 1)
         states = [

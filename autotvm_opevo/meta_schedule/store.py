@@ -27,7 +27,7 @@ from autotvm_opevo.meta_schedule.database import (
 from autotvm_opevo.meta_schedule.measurer import Trial
 from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, WORKLOAD_FILE
 from autotvm_opevo.tuning.record_lines import FAILED, recorded_mean, seconds
-from autotvm_opevo.tuning.run_log import FILE_NAME, RunLog, TrialEnded
+from autotvm_opevo.tuning.run_log import RunLog, TrialEnded, run_log_file
 
 # A task of any network: the structural hash of its workload, and its target.
 _Task = tuple[str, str]
@@ -62,7 +62,7 @@ class TrialStore:
     def __init__(self, folder: Path) -> None:
         repair(folder)
         self.path, self.database = folder, load_database(folder)
-        self.run_log = RunLog(folder / FILE_NAME, overwrite=not len(self.database))
+        self.run_log = RunLog(run_log_file(folder), overwrite=not len(self.database))
         self.untuned: set[tuple[str, ...]] = set()
         self.wrong_operators: dict[tuple[str, ...], list[str]] = {}
         self._keys: dict[Workload, str] = {}

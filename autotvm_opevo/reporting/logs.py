@@ -159,5 +159,4 @@ def _make_names_unique(tasks: Sequence[Sequence[Task]]) -> None:
 def _files(path: Path) -> tuple[Path, Path, Path]:
     """The file that grows with each trial, the run log beside it, and a database's workloads."""
     records = path / RECORD_FILE if path.is_dir() else path
-    run_log_name = f"{records.name}.journal" if records.name != RECORD_FILE else run_log.FILE_NAME
-    return records, records.with_name(run_log_name), records.with_name(WORKLOAD_FILE)
+    return records, run_log.run_log_file(path), records.with_name(WORKLOAD_FILE)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # readers of a run log need neither
     from autotvm_opevo.topology import Topology
     from autotvm_opevo.tuning.race import Race
 
-# The file name in a MetaSchedule work directory; that of AutoTVM's LOG is LOG.journal.
+# The file name in a MetaSchedule work directory.
 FILE_NAME = "journal"
 
 # Of larger subgraphs, the run log has the whole graph.
@@ -263,6 +263,15 @@ def read(path: Path) -> Iterator[Event]:
                 warned = True
             with suppress(msgspec.ValidationError, RecursionError):
                 yield msgspec.convert(value, _EVENTS)
+
+
+def run_log_file(log: Path) -> Path:
+    """The file of an AutoTVM log's run log, or of a work directory's.
+
+    >>> run_log_file(Path("alexnet.json")).name
+    'alexnet.json.journal'
+    """
+    return log / FILE_NAME if log.is_dir() else log.with_name(f"{log.name}.{FILE_NAME}")
 
 
 @dataclass
