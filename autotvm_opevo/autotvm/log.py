@@ -1,21 +1,13 @@
-"""AutoTVM's log files: read, repaired, appended to, and locked.
-
-A log is treated as data: it is parsed as JSON, and nothing in it is unpickled or evaluated.
-`TaskState.resume` resumes from its records.
-"""
+"""Records of AutoTVM's logs, parsed as JSON: nothing in a log is unpickled or evaluated."""
 
 from __future__ import annotations
 
 import json
-import logging
 import math
-import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +18,7 @@ from tvm.autotvm.task import Task
 from tvm.target import Target, TargetKind
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo._utils.atomic_files import Lock, check_writable, set_aside, sync
-from autotvm_opevo._utils.text import last_line, pluralize
-from autotvm_opevo.tuning.logs import about
+from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.tuning.record_lines import (
     UNUSED_OPTIONS,
     option_names,
@@ -37,12 +27,7 @@ from autotvm_opevo.tuning.record_lines import (
     without_options,
 )
 
-logger = logging.getLogger(__name__)
-
 Record = tuple[MeasureInput, MeasureResult]
-
-# How every record that AutoTVM writes begins.
-_HEAD = b'{"input"'
 
 
 class UnknownOption(ValueError):
@@ -227,185 +212,3 @@ def _fields(line: str) -> Fields | None:
     with suppress(Exception):  # torn, or not a record
         return parse_fields(line)
     return None
-
-
-class Log:
-    """AutoTVM log with a single writer; a context manager.
-
-    Entering locks the log and moves lines that AutoTVM cannot parse to ``PATH.rejected``. All other
-    lines are kept unchanged, those of records for targets that this TVM does not know too, but
-    records that share a line, as in joined files, get one each. The lock file is ``PATH.lock``; the
-    lock is released when the process ends, however it ends.
-
-    An existing file without a single record is refused and left untouched, so that a mistyped name
-    costs nothing. Exceptions are files that a crash leaves behind: empty or blank ones, and logs
-    whose every record is truncated.
-
-    Parameters
-    ----------
-    path : str or path
-        The file is created if it does not exist, and removed if an error ends the context before it
-        has a record; its folder must exist.
-
-    Attributes
-    ----------
-    path : Path
-    records : list of (MeasureInput, MeasureResult)
-        Records found on entering, in file order.
-    rejected : int
-        Number of lines moved to ``PATH.rejected``.
-
-    Raises
-    ------
-    ValueError
-        If the path is a folder, or a file that is not a log.
-    LogInUse
-        If another process holds the lock; the message has its pid.
-    OSError
-        If the log cannot be read or written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, Log(Path(folder) / "log.json") as log:
-    ...     log.records, log.rejected
-    ([], 0)
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        # replacing a symbolic link would leave its target unchanged
-        self.path = Path(os.path.realpath(path))
-        self.records: list[Record] = []
-        self.rejected = 0
-        # records that stay in the log and cannot be used, by the reason
-        self._left_out: Counter[str] = Counter()
-        self._is_new = False
-        self._file: int | None = None
-        self._lock = Lock(self.path.with_name(self.path.name + ".lock"))
-
-    def __enter__(self) -> Log:
-        if not self.path.parent.is_dir():
-            raise FileNotFoundError(
-                f"log_file must be in an existing folder, {self.path.parent} does not exist"
-            )
-        if self.path.is_dir():
-            raise ValueError(
-                f"log_file must be a file, {self.path} is a "
-                f"folder{about(self.path, 'name a file in it')}"
-            )
-        check_writable(self.path.parent, self.path)
-        try:
-            self._lock.acquire(self.path)
-            self._is_new = not self.path.exists()
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-            sync(self.path.parent)
-            self._read()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        if self._file is not None:
-            if kind is not None and self._is_new and os.fstat(self._file).st_size == 0:
-                self.path.unlink()
-            os.close(self._file)
-            self._file = None
-        self._lock.release()
-
-    def append(self, records: Iterable[Record]) -> None:
-        """Append records and sync them to disk.
-
-        Raises
-        ------
-        OSError
-            If the disk is full, for example. Complete records are kept, a partial one is removed.
-        """
-        assert self._file is not None, "append needs an entered log"
-        whole = os.fstat(self._file).st_size
-        try:
-            for measured, result in records:
-                line = (record.encode(measured, result) + "\n").encode()
-                written = 0
-                while written < len(line):
-                    written += os.write(self._file, line[written:])
-                whole += len(line)
-            os.fsync(self._file)
-        except OSError as error:
-            os.ftruncate(self._file, whole)
-            raise OSError(
-                error.errno,
-                f"cannot write the log: {error.strerror}. Earlier results are saved: make "
-                "room and run this again",
-                str(self.path),
-            ) from error
-
-    def _read(self) -> None:
-        """Fill `records`, and move malformed lines away; records that share a line get lines of
-        their own.
-        """
-        kept, malformed, was_joined = [], [], False
-        with open(self.path, "rb") as file:
-            for line in file:
-                text = line.decode(errors="surrogateescape")
-                if self._load(text.rstrip("\n")):
-                    kept.append(line)
-                    continue
-                good: list[bytes] = []
-                bad: list[bytes] = []
-                for part in split_line(text):
-                    (good if self._load(part) else bad).append(
-                        part.encode(errors="surrogateescape")
-                    )
-                kept += good
-                malformed += bad if good else [line]
-                was_joined |= bool(good)
-        if not self.records and (self._left_out or not _is_crash_remnant(kept, malformed)):
-            unusable = next(
-                (f" that can be used, {why}: choose another name" for why in self._left_out), ""
-            )
-            why = unusable or about(self.path, "choose another name")
-            raise ValueError(
-                f"log_file must be a new file or an AutoTVM log, and {self.path}, which was "
-                f"left untouched, has no record{why}"
-            )
-        for why, count in self._left_out.items():
-            logger.warning("%s of %s left out, %s", pluralize(count, "record"), self.path.name, why)
-        self.rejected = len(malformed)
-        if malformed or was_joined or not all(line.endswith(b"\n") for line in kept):
-            assert self._file is not None
-            set_aside(self.path, kept, malformed)
-            os.close(self._file)
-            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND)
-
-    def _load(self, line: str) -> bool:
-        """Add the record of a line, if it has one; returns whether the line belongs in the log."""
-        try:
-            line.encode()
-            parsed = parse(line)
-        except UnknownOption as error:
-            self._left_out[str(error)] += 1
-            return True
-        except ValueError:
-            return False
-        if parsed is not None:
-            self.records.append(parsed)
-        return True
-
-
-def _is_crash_remnant(comments: Sequence[bytes], malformed: Sequence[bytes]) -> bool:
-    """Whether a file without records is what a crash leaves of a log: nothing, blank lines, or
-    truncated records.
-
-    Comments alone prove nothing: Markdown headings and shell scripts have them, too.
-    """
-    texts = [text for line in malformed if (text := line.strip())]
-    truncated = [text for text in texts if text.startswith(_HEAD) or _HEAD.startswith(text)]
-    return texts == [text for text in truncated if jsonl.load(text) is jsonl.MALFORMED] and bool(
-        texts or not comments
-    )

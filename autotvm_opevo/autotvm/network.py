@@ -21,15 +21,16 @@ from tvm.autotvm.measure import MeasureResult
 
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_integer
+from autotvm_opevo.autotvm.best_file import BestFile
 from autotvm_opevo.autotvm.evaluation import evaluate_network
 from autotvm_opevo.autotvm.extraction import Extraction, extract, without_tophub
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.history import read_history
-from autotvm_opevo.autotvm.log import Log, Record
+from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.measurer import Measurer, default_measure_option
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
-from autotvm_opevo.autotvm.store import BestFile, TrialStore
+from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.autotvm.targets import THIS_MACHINE, as_target, check_device, work
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tuner import (
@@ -41,7 +42,7 @@ from autotvm_opevo.autotvm.tuner import (
 )
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import Budget, TuningRun
-from autotvm_opevo.tuning.run_log import DevicesLeft, KnobsMapped, RunLog, run_log_file
+from autotvm_opevo.tuning.run_log import DevicesLeft, KnobsMapped
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler, round_size
 
 
@@ -169,8 +170,7 @@ def tune_network(
 
     mod = run_compiler(partial(fold, mod, params), "folding constants")
 
-    with Log(log_file) as log:
-        store = TrialStore(log, RunLog(run_log_file(log.path), overwrite=not log.records))
+    with TrialStore(log_file) as store:
         network = run_compiler(partial(extract, mod, target), "extracting tasks")
         seeds = np.random.SeedSequence(seed).generate_state(len(network.tasks) + 1)
         states = [
@@ -185,8 +185,8 @@ def tune_network(
         ]
         if learns:
             own = {state.key for state in states}
-            others = [records for task, records in store.records.items() if task not in own]
-            known.add(chain.from_iterable(others), str(log.path))
+            others = [records for task, records in store.by_task.items() if task not in own]
+            known.add(chain.from_iterable(others), str(store.path))
         run = NetworkRun(states, network, budget, measurer.batch, store)
         made = partial(tuner).func
         if isinstance(made, type) and issubclass(made, SearchTuner):
@@ -235,11 +235,11 @@ class NetworkRun(TuningRun):
         batch: int,
         store: TrialStore,
     ) -> None:
-        known = len(store.log.records)
+        known = len(store.records)
         loaded, size = 0, round_size(known, budget.trials, len(tasks), batch)
         for task in tasks:
             task.progress.limit = store.run_log.runs.limits.get(task.key, 0.0)
-            loaded += task.resume(store.records[task.key], size, store.confirmed.get(task.key))
+            loaded += task.resume(store.by_task[task.key], size, store.confirmed.get(task.key))
         self._unrelated = known - loaded
         self.best = BestFile(tasks, network, store)
         super().__init__(tasks, network.operators, budget, batch, store)
@@ -286,7 +286,7 @@ class NetworkRun(TuningRun):
         return replace(
             super().result(),
             best_file=self.best.path,
-            rejected=self.store.log.rejected,
+            rejected=self.store.rejected,
             unrelated=self._unrelated,
             aligned=self.best.aligned,
         )

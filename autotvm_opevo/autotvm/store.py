@@ -1,77 +1,169 @@
-"""The trials of an AutoTVM log, with what its run log knows of them, and the file of the best.
-
-The records of a network's convolutions are chosen together, since it transforms the data between
-two of them whose layouts differ. On an x86 CPU, AutoTVM's convolutions store channels in blocks, as
-in NCHW16c, and how many channels a block has is up to their knobs. No trial contains the transforms
-between operators, so that the fastest record of each task need not make the fastest network (Liu et
-al., USENIX ATC 2019, Section 3.3). TVM's graph tuners choose a record for each node of a graph;
-``apply_history_best``, for which `tune_network` writes its best records, has one for each workload.
+"""The trials of an AutoTVM log, which is read, repaired, appended to, and locked, with what its run
+log knows of them.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import count
+from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tvm.autotvm.record import encode
-from tvm.autotvm.task import Task
 
-from autotvm_opevo._utils.atomic_files import write_whole
-from autotvm_opevo.autotvm.extraction import Connection, Extraction
-from autotvm_opevo.autotvm.log import Log, Record, failure, fastest, key_of, parse, seconds
+from autotvm_opevo._utils import jsonl
+from autotvm_opevo._utils.atomic_files import Lock, check_writable, set_aside, sync
+from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo.autotvm.log import (
+    Record,
+    UnknownOption,
+    failure,
+    fastest,
+    key_of,
+    parse,
+    seconds,
+)
 from autotvm_opevo.autotvm.task_state import TaskState
-from autotvm_opevo.tuning.logs import best_file
-from autotvm_opevo.tuning.run_log import BestWritten, RunLog, TrialEnded
+from autotvm_opevo.tuning.logs import about, best_file
+from autotvm_opevo.tuning.record_lines import split_line
+from autotvm_opevo.tuning.run_log import RunLog, TrialEnded, run_log_file
 
-# The templates whose knobs tile_ic and tile_oc are the blocks of channels.
-_TEMPLATES = {"conv2d_NCHWc.x86", "conv2d_NCHWc_int8.x86", "depthwise_conv2d_NCHWc.x86"}
-# What is not the confirmed best was timed less often, and is by chance too fast rather than too
-# slow.
-_NOISE = 0.01
-# How many times as long as reading the same bytes again and again a transform takes within a
-# network: it writes, too, in strides, what other cores have in their caches. By TVM's debug
-# executor, those of MobileNet take 5 to 7 times as long.
-_TRANSFERS = 5.0
+# How every record that AutoTVM writes begins.
+_HEAD = b'{"input"'
 
 logger = logging.getLogger(__name__)
 
 
 class TrialStore:
-    """See `tuning.task_state.TrialStore`; the trials are of any networks and targets.
+    """See `tuning.task_state.TrialStore`: an AutoTVM log with a single writer; a context manager.
+    The trials are of any networks and targets.
+
+    Entering locks the log and moves lines that AutoTVM cannot parse to ``PATH.rejected``. All other
+    lines are kept unchanged, those of records for targets that this TVM does not know too, but
+    records that share a line, as in joined files, get one each. The lock file is ``PATH.lock``; the
+    lock is released when the process ends, however it ends.
+
+    An existing file without a single record is refused and left untouched, so that a mistyped name
+    costs nothing. Exceptions are files that a crash leaves behind: empty or blank ones, and logs
+    whose every record is truncated.
+
+    Parameters
+    ----------
+    path : str or path
+        The file is created if it does not exist, and removed if an error ends the context before it
+        has a record; its folder must exist.
 
     Attributes
     ----------
-    best_file : Path
-        Of the best records, as written at the end of the last run.
-    records : dict of str to list of (MeasureInput, MeasureResult)
-        Those that the log had, by task.
+    path, best_file : Path
+        Of the log, and of the best records as written at the end of the last run.
+    records : list of (MeasureInput, MeasureResult)
+        Records found on entering, in file order.
+    rejected : int
+        Number of lines moved to ``PATH.rejected``.
+    run_log : RunLog
+        Beside the log, from entering on.
     confirmed : dict of str to (MeasureInput, MeasureResult)
         By task: what was timed again last, as it was then.
+
+    Raises
+    ------
+    ValueError
+        If the path is a folder, or a file that is not a log.
+    LogInUse
+        If another process holds the lock; the message has its pid.
+    OSError
+        If the log cannot be read or written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with TrialStore(f"{folder}/log.json") as store:
+    ...         store.records, store.rejected
+    ([], 0)
     """
 
-    def __init__(self, log: Log, run_log: RunLog) -> None:
-        self.log, self.path, self.run_log = log, log.path, run_log
-        self.best_file = best_file(log.path)
-        self.records: defaultdict[str, list[Record]] = defaultdict(list)
-        for record in log.records:
-            self.records[key_of(record[0].target, record[0].task)].append(record)
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        # replacing a symbolic link would leave its target unchanged
+        self.path = Path(os.path.realpath(path))
+        self.best_file = best_file(self.path)
+        self.records: list[Record] = []
+        self.rejected = 0
+        self.run_log: RunLog
         self.confirmed: dict[str, Record] = {}
-        for known in run_log.runs.confirmed.values():
+        # records that stay in the log and cannot be used, by the reason
+        self._left_out: Counter[str] = Counter()
+        self._is_new = False
+        self._file: int | None = None
+        self._lock = Lock(self.path.with_name(self.path.name + ".lock"))
+
+    def __enter__(self) -> TrialStore:
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(
+                f"log_file must be in an existing folder, {self.path.parent} does not exist"
+            )
+        if self.path.is_dir():
+            raise ValueError(
+                f"log_file must be a file, {self.path} is a "
+                f"folder{about(self.path, 'name a file in it')}"
+            )
+        check_writable(self.path.parent, self.path)
+        try:
+            self._lock.acquire(self.path)
+            self._is_new = not self.path.exists()
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            sync(self.path.parent)
+            self._read()
+            self.run_log = RunLog(run_log_file(self.path), overwrite=not self.records)
+        except BaseException:
+            self.__exit__(None)
+            raise
+        for known in self.run_log.runs.confirmed.values():
             with suppress(ValueError):
                 if confirmed := parse(known.record):
-                    self.confirmed[key_of(confirmed[0].target, confirmed[0].task)] = confirmed
+                    self.confirmed[_task_of(confirmed)] = confirmed
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._file is not None:
+            if kind is not None and self._is_new and os.fstat(self._file).st_size == 0:
+                self.path.unlink()
+            os.close(self._file)
+            self._file = None
+        self._lock.release()
+
+    @cached_property
+    def by_task(self) -> defaultdict[str, list[Record]]:
+        """The records found on entering."""
+        found: defaultdict[str, list[Record]] = defaultdict(list)
+        for record in self.records:
+            found[_task_of(record)].append(record)
+        return found
 
     def append(self, task: TaskState, trial: Record) -> None:
-        """Write a trial to the log, and to the run log an error message, which the log lacks; then
-        it is not lost any more.
+        """Write a trial to the log and sync it to disk, and to the run log an error message, which
+        the log lacks. An `OSError` if the disk is full, for example: nothing is left of the trial.
         """
-        self.log.append([trial])
+        assert self._file is not None, "append needs an entered store"
+        line, written, whole = f"{encode(*trial)}\n".encode(), 0, os.fstat(self._file).st_size
+        try:
+            while written < len(line):
+                written += os.write(self._file, line[written:])
+            os.fsync(self._file)
+        except OSError as error:
+            os.ftruncate(self._file, whole)
+            raise OSError(
+                error.errno,
+                f"cannot write the log: {error.strerror}. Earlier results are saved: make "
+                "room and run this again",
+                str(self.path),
+            ) from error
         kind, message = failure(trial[1])
         if kind:
             self.run_log.write(TrialEnded(task=task.key, failure=kind, message=message))
@@ -86,209 +178,99 @@ class TrialStore:
         """
         own = set(workloads)
         groups: dict[Any, list[Record]] = defaultdict(list)
-        for record in self.log.records:
+        for record in self.records:
             workload = record[0].task.workload
             if workload not in own:
                 groups[workload].append(record)
-        kept, written = _read(self.best_file)
+        kept, written = _read_best(self.best_file)
         chosen = []
         for group in groups.values():
-            task = key_of(group[-1][0].target, group[-1][0].task)
+            task = _task_of(group[-1])
             last = kept.get(task)
             if (last or task in self.run_log.runs.left_out) and all(
                 result.timestamp <= written for _, result in group
             ):
                 chosen.extend([last] if last else [])
             else:
-                best = fastest(self.records[task], self.confirmed.get(task))
+                best = fastest(self.by_task[task], self.confirmed.get(task))
                 chosen.extend([best] if seconds(best[1]) < inf else [])
         return chosen
 
-
-class BestFile:
-    """``NAME.best.json``, for ``autotvm.apply_history_best``: a network's best records, and those
-    of other networks in the log.
-
-    Records of convolutions that layouts connect are chosen together.
-
-    Attributes
-    ----------
-    bandwidth : float
-        Of small arrays, in bytes per second, by which transforms between layouts are estimated; 0
-        if unknown.
-    aligned : int
-        Number of tasks of which it has another record than the fastest, since transforms would cost
-        more.
-    had_untuned : bool
-        Whether it had the untuned network at the end of the last call.
-    """
-
-    def __init__(self, states: Sequence[TaskState], network: Extraction, store: TrialStore) -> None:
-        self.path, self._run_log = store.best_file, store.run_log
-        self._states, self._network = states, network
-        self._keys, runs = [state.key for state in states], store.run_log.runs
-        self._others = store.best_of_others(state.task.workload for state in states)
-        self._left_out = runs.left_out.difference(self._keys)
-        self.bandwidth = next(
-            (known for key in self._keys if (known := runs.bandwidths.get(key))), 0.0
-        )
-        self.aligned = 0
-        self.had_untuned = runs.untuned.issuperset(self._keys)
-        self._untuned_others = runs.untuned.difference(self._keys)
-        self._is_of_another_log = not store.log.records and self.path.exists()
-
-    def write(self, untuned: bool) -> None:
-        """Write the file, with what is known now, if there is anything; if `untuned`, with the
-        configurations that the compiler uses without tuning.
-        """
-        tuned = {i: state.best for i, state in enumerate(self._states) if state.best}
-        if untuned:
-            # without a record the compiler takes the same configuration, but warns
-            tasks = {operator.tasks[0] for operator in self._network.operators}
-            chosen = {i: record for i in tasks if (record := self._states[i].untuned)}
-            self.aligned = 0
-        else:
-            connected = self._connected(tuned)
-            chosen = {**tuned, **connected}
-            self.aligned = sum(record is not tuned[i] for i, record in connected.items())
-        left_out = [self._states[i].key for i in tuned if i not in chosen]
-        best = [*chosen.values(), *self._others]
-        if best or left_out:
-            # which may have been moved away: the work of hours is not overwritten
-            if self._is_of_another_log:
-                names = (
-                    self.path.with_name(f"{self.path.name}.old{number or ''}") for number in count()
-                )
-                kept = self.path.rename(next(name for name in names if not name.exists()))
-                logger.warning("%s was there before its log: it is now %s", self.path, kept.name)
-                self._is_of_another_log = False
-            write_whole(self.path, ((encode(*pair) + "\n").encode() for pair in best))
-            self._run_log.write(
-                BestWritten(
-                    aligned=self.aligned,
-                    left_out=[*self._left_out, *left_out],
-                    untuned=[*self._untuned_others, *(self._keys if untuned else ())],
-                )
+    def _read(self) -> None:
+        """Fill `records`, and repair the file."""
+        kept, malformed, was_joined = [], [], False
+        with open(self.path, "rb") as file:
+            for line in file:
+                text = line.decode(errors="surrogateescape")
+                if self._load(text.rstrip("\n")):
+                    kept.append(line)
+                    continue
+                good: list[bytes] = []
+                bad: list[bytes] = []
+                for part in split_line(text):
+                    (good if self._load(part) else bad).append(
+                        part.encode(errors="surrogateescape")
+                    )
+                kept += good
+                malformed += bad if good else [line]
+                was_joined |= bool(good)
+        if not self.records and (self._left_out or not _is_crash_remnant(kept, malformed)):
+            unusable = next(
+                (f" that can be used, {why}: choose another name" for why in self._left_out), ""
             )
+            why = unusable or about(self.path, "choose another name")
+            raise ValueError(
+                f"log_file must be a new file or an AutoTVM log, and {self.path}, which was "
+                f"left untouched, has no record{why}"
+            )
+        for why, count in self._left_out.items():
+            logger.warning("%s of %s left out, %s", pluralize(count, "record"), self.path.name, why)
+        self.rejected = len(malformed)
+        if malformed or was_joined or not all(line.endswith(b"\n") for line in kept):
+            assert self._file is not None
+            set_aside(self.path, kept, malformed)
+            os.close(self._file)
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND)
 
-    def _connected(self, best: Mapping[int, Record]) -> dict[int, Record]:
-        """The records to take for the convolutions, by the task's position, given the fastest of
-        each task.
-        """
-        if not self.bandwidth:
-            return {}
-        by_operator, operators = {}, self._network.operators
-        for position, operator in enumerate(operators):
-            (i, *alternatives) = operator.tasks
-            if i in best and not alternatives:
-                state = self._states[i]
-                by_operator[position] = candidates(state.task, state.records, best[i])
-        counts = [operator.count for operator in operators]
-        chosen = choose(by_operator, counts, self._network.connections, self.bandwidth)
-        return {operators[i].tasks[0]: candidate.record for i, candidate in chosen.items()}
+    def _load(self, line: str) -> bool:
+        """Add the record of a line, if it has one; returns whether the line belongs in the log."""
+        try:
+            line.encode()
+            parsed = parse(line)
+        except UnknownOption as error:
+            self._left_out[str(error)] += 1
+            return True
+        except ValueError:
+            return False
+        if parsed is not None:
+            self.records.append(parsed)
+        return True
 
 
-def _read(file: Path) -> tuple[dict[str, Record], float]:
+def _task_of(record: Record) -> str:
+    return key_of(record[0].target, record[0].task)
+
+
+def _read_best(file: Path) -> tuple[dict[str, Record], float]:
     """The records of a file by task, and when it was written."""
     records: dict[str, Record] = {}
     with suppress(OSError):
         for line in file.read_text(errors="replace").splitlines():
             with suppress(ValueError):  # it is written anew, so damage is no error
                 if record := parse(line):
-                    records[key_of(record[0].target, record[0].task)] = record
+                    records[_task_of(record)] = record
         return records, file.stat().st_mtime
     return {}, -inf
 
 
-class Candidate(NamedTuple):
-    """A record with its latency in seconds, and how many channels a block of its input and of its
-    output has.
+def _is_crash_remnant(comments: Sequence[bytes], malformed: Sequence[bytes]) -> bool:
+    """Whether a file without records is what a crash leaves of a log: nothing, blank lines, or
+    truncated records.
+
+    Comments alone prove nothing: Markdown headings and shell scripts have them, too.
     """
-
-    record: Record
-    latency: float
-    input: int
-    output: int
-
-
-def candidates(task: Task, records: Iterable[Record], best: Record) -> list[Candidate]:
-    """The fastest record of each pair of layouts; none if the template has no blocks of channels.
-
-    The one with the lowest latency, as confirmed, is `best`.
-    """
-    if task.name not in _TEMPLATES:
-        return []
-    latency = seconds(best[1])
-    by_layout = {_blocks(best): Candidate(best, latency, *_blocks(best))}
-    for record in records:
-        # What seems faster than what was confirmed was lucky.
-        time = (1 + _NOISE) * max(latency, seconds(record[1]))
-        layouts = _blocks(record)
-        if time < (by_layout[layouts].latency if layouts in by_layout else inf):
-            by_layout[layouts] = Candidate(record, time, *layouts)
-    return list(by_layout.values())
-
-
-def choose(
-    candidates: Mapping[int, Sequence[Candidate]],
-    counts: Sequence[int],
-    connections: Iterable[Connection],
-    bandwidth: float,
-) -> dict[int, Candidate]:
-    """Choose a candidate for each operator, by position, so that they and the transforms between
-    them take little time; those without candidates are left out.
-
-    One operator after the other takes what is best beside all others, until nothing changes; first
-    from the fastest of each, then from each size of blocks, and the best of these results counts.
-    `bandwidth` is that of small arrays, in bytes per second.
-    """
-    options = {
-        i: sorted(of_operator, key=lambda candidate: candidate.latency)
-        for i, of_operator in candidates.items()
-        if of_operator
-    }
-    connected = [one for one in connections if {one.producer, one.consumer} <= options.keys()]
-    touching: defaultdict[int, list[Connection]] = defaultdict(list)
-    for connection in connected:
-        for i in {connection.producer, connection.consumer}:
-            touching[i].append(connection)
-
-    def cost(
-        chosen: Mapping[int, Candidate], operators: Iterable[int], some: Iterable[Connection]
-    ) -> float:
-        size = sum(
-            size
-            for producer, consumer, joined, size in some
-            if chosen[producer].output
-            != (chosen[consumer].output if joined else chosen[consumer].input)
-        )
-        return sum(counts[i] * chosen[i].latency for i in operators) + size * _TRANSFERS / bandwidth
-
-    def descend(chosen: dict[int, Candidate]) -> dict[int, Candidate]:
-        improved = True
-        while improved:
-            improved = False
-            for i, of_operator in options.items():
-                best = min(  # itself, of equal ones
-                    [chosen[i], *of_operator],
-                    key=lambda candidate: cost({**chosen, i: candidate}, [i], touching[i]),
-                )
-                improved |= best is not chosen[i]
-                chosen[i] = best
-        return chosen
-
-    blocks = {candidate.output for of_operator in options.values() for candidate in of_operator}
-    # the fastest; then those with outputs in such blocks, as far as there are any
-    starts = [
-        {
-            i: next((best for best in of_operator if best.output == block), of_operator[0])
-            for i, of_operator in options.items()
-        }
-        for block in [None, *sorted(blocks)]
-    ]
-    return min(map(descend, starts), key=lambda chosen: cost(chosen, chosen, connected))
-
-
-def _blocks(record: Record) -> tuple[int, int]:
-    config = record[0].config
-    return int(config["tile_ic"].size[-1]), int(config["tile_oc"].size[-1])
+    texts = [text for line in malformed if (text := line.strip())]
+    truncated = [text for text in texts if text.startswith(_HEAD) or _HEAD.startswith(text)]
+    return texts == [text for text in truncated if jsonl.load(text) is jsonl.MALFORMED] and bool(
+        texts or not comments
+    )

@@ -20,8 +20,8 @@ from tvm.autotvm.task.space import SplitEntity
 
 from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import store
+from autotvm_opevo.autotvm.best_file import Candidate, candidates, choose
 from autotvm_opevo.autotvm.extraction import Connection, extract
-from autotvm_opevo.autotvm.store import Candidate, candidates, choose
 from autotvm_opevo.tuning.run_log import MachineMeasured, RunLog
 
 

@@ -21,7 +21,8 @@ from small_templates import matmul_task
 from tvm import autotvm
 
 from autotvm_opevo._utils.atomic_files import LogInUse
-from autotvm_opevo.autotvm.log import Log, parse
+from autotvm_opevo.autotvm.log import parse
+from autotvm_opevo.autotvm.store import TrialStore
 
 TASK = matmul_task()
 
@@ -130,7 +131,7 @@ class TestReading:
         path, bad = tmp_path / "log.json", MALFORMED[kind].encode(errors="surrogateescape")
         good = [row.encode() for row in lines([0, 1, 2])]
         path.write_bytes(b"\n".join([good[0], bad, *good[1:]]) + b"\n")
-        with Log(path) as log:
+        with TrialStore(path) as log:
             assert [pair[0].config.index for pair in log.records] == [0, 1, 2]
             assert log.rejected == 1
         assert path.read_bytes().splitlines() == good
@@ -143,7 +144,7 @@ class TestReading:
     def test_records_that_share_a_line_get_lines_of_their_own(self, kind, tmp_path):
         path, (line, count, malformed) = tmp_path / "log.json", JOINED[kind]
         path.write_bytes(f"{GOOD}\n{line}\n".encode(errors="surrogateescape"))
-        with Log(path) as log:
+        with TrialStore(path) as log:
             assert len(log.records) == 1 + count
             assert log.rejected == len(malformed)
         assert path.read_text().count(GOOD) == 1 + count
@@ -158,7 +159,7 @@ class TestReading:
         path = tmp_path / "log.json"
         write(path, [GOOD, f"# {GOOD}", f"#{GOOD}{GOOD}"])
         before = path.read_bytes()
-        with Log(path) as log:
+        with TrialStore(path) as log:
             assert len(log.records) == 1
         assert path.read_bytes() == before
 
@@ -166,7 +167,7 @@ class TestReading:
         path = tmp_path / "log.json"
         path.write_bytes(b"\r\n".join(row.encode() for row in ["# a", *lines([0, 1, 1])]) + b"\r\n")
         before = path.read_bytes()
-        with Log(path) as log:
+        with TrialStore(path) as log:
             assert [pair[0].config.index for pair in log.records] == [0, 1, 1]
         assert path.read_bytes() == before
 
@@ -178,10 +179,10 @@ class TestReading:
         old = [row.replace('"llvm', f'"llvm {option}', 1) for row in lines([0, 1, 2])]
         write(path, [*old, GOOD])
         before = path.read_bytes()
-        with Log(path) as log:
+        with TrialStore(path) as log:
             assert {str(pair[0].target) for pair in log.records} == {str(TASK.target)}
             assert [pair[0].config.index for pair in log.records] == [0, 1, 2, 0]
-            log.append(log.records[:1])
+            log.append(None, log.records[0])
         assert path.read_bytes().startswith(before)
         assert json.loads(path.read_text().splitlines()[-1])["input"][0] == str(TASK.target)
         assert os.listdir(tmp_path) == ["log.json"]
@@ -192,7 +193,7 @@ class TestReading:
         path = tmp_path / "log.json"
         write(path, [GOOD.replace('"llvm', '"llvm -link-params=0 -vector-length=512', 1), GOOD])
         before = path.read_bytes()
-        with Log(path) as log:
+        with TrialStore(path) as log:
             assert len(log.records) == 1
             assert log.rejected == 0
         assert path.read_bytes() == before
@@ -207,7 +208,7 @@ class TestReading:
             ValueError,
             match=r"left untouched, has no record that can be used, since .* -vector-length",
         ):
-            Log(path).__enter__()
+            TrialStore(path).__enter__()
         assert path.read_bytes() == before
 
     def test_records_of_other_tasks_comments_and_duplicates_stay_in_place(self, tmp_path):
@@ -222,7 +223,7 @@ class TestReading:
             json.dumps({"v": 0.1}),
         ]
         write(path, rows)
-        with Log(path) as log:
+        with TrialStore(path) as log:
             assert len(log.records) == 4
             assert log.rejected == 0
         assert path.read_bytes().decode().split("\n") == [*rows, ""]
@@ -232,8 +233,8 @@ class TestReading:
     def test_a_missing_last_line_end_is_added(self, tmp_path):
         path = tmp_path / "log.json"
         path.write_text("\n".join(lines([0, 1])))
-        with Log(path) as log:
-            log.append(log.records[:1])
+        with TrialStore(path) as log:
+            log.append(None, log.records[0])
             assert len(log.records) == 2
         assert path.read_text().splitlines() == lines_of(path, 3)
 
@@ -243,7 +244,7 @@ class TestReading:
         for text in ("first", "second"):
             with open(path, "a") as file:
                 file.write(text + "\n")
-            with Log(path):
+            with TrialStore(path):
                 pass
         assert Path(f"{path}.rejected").read_text() == "first\nsecond\n"
 
@@ -257,7 +258,7 @@ class TestReading:
             pytest.raises(
                 ValueError, match=r"must be a new file or .*/file, which was left untouched"
             ),
-            Log(path),
+            TrialStore(path),
         ):
             pass
         assert path.read_bytes() == NOT_LOGS[kind].encode()
@@ -272,7 +273,7 @@ class TestReading:
     def test_the_refusal_says_what_to_do(self, tmp_path):
         (tmp_path / "notes.md").write_text("# Notes\n")
         with pytest.raises(ValueError, match=r"has no record: choose another name$"):
-            Log(tmp_path / "notes.md").__enter__()
+            TrialStore(tmp_path / "notes.md").__enter__()
 
     @pytest.mark.parametrize(
         ("content", "what"),
@@ -297,7 +298,7 @@ class TestReading:
         with pytest.raises(
             ValueError, match=rf"log\.json, which was left untouched, has no record, it is {what}"
         ):
-            Log(tmp_path / "log.json").__enter__()
+            TrialStore(tmp_path / "log.json").__enter__()
         assert (tmp_path / "log.json").read_bytes() == content
         assert os.listdir(tmp_path) == ["log.json"]
 
@@ -306,9 +307,9 @@ class TestReading:
         path, text = tmp_path / "log.json", CRASH_REMNANTS[kind]
         path.write_text(text)
         malformed = [line for line in text.splitlines() if not line.startswith("#")]
-        with Log(path) as log:
+        with TrialStore(path) as log:
             assert (log.records, log.rejected) == ([], len(malformed))
-            log.append([(measured(TASK, TASK.config_space.get(0)), result(1.0))])
+            log.append(None, (measured(TASK, TASK.config_space.get(0)), result(1.0)))
         assert path.read_text().splitlines()[:-1] == [
             line for line in text.splitlines() if line.startswith("#")
         ]
@@ -320,8 +321,8 @@ class TestReading:
         write(target, ["torn", *lines([0])])
         target.chmod(0o640)
         link.symlink_to(target)
-        with Log(link) as log:
-            log.append(log.records)
+        with TrialStore(link) as log:
+            log.append(None, *log.records)
         assert link.is_symlink()
         assert len(lines_of(target, 2)) == 2
         assert target.stat().st_mode & 0o777 == 0o640
@@ -355,6 +356,11 @@ class TestReading:
             autotvm.apply_history_best([autotvm.record.decode(row)])
 
 
+def append(log, records):
+    for record in records:
+        log.append(None, record)
+
+
 def lines_of(path, n):
     rows = path.read_text().splitlines()
     assert len(rows) == n
@@ -364,22 +370,22 @@ def lines_of(path, n):
 
 class TestWriting:
     def test_records_are_on_disk_when_append_returns(self, tmp_path):
-        with Log(tmp_path / "log.json") as log:
-            log.append([(measured(TASK, TASK.config_space.get(0)), result(1.0))])
+        with TrialStore(tmp_path / "log.json") as log:
+            log.append(None, (measured(TASK, TASK.config_space.get(0)), result(1.0)))
             assert len(lines_of(log.path, 1)) == 1
 
     def test_an_error_before_the_first_record_leaves_no_file(self, tmp_path):
-        with pytest.raises(ZeroDivisionError), Log(tmp_path / "log.json"):
+        with pytest.raises(ZeroDivisionError), TrialStore(tmp_path / "log.json"):
             raise ZeroDivisionError
         assert os.listdir(tmp_path) == []
         (tmp_path / "log.json").touch()
-        with pytest.raises(ZeroDivisionError), Log(tmp_path / "log.json"):
+        with pytest.raises(ZeroDivisionError), TrialStore(tmp_path / "log.json"):
             raise ZeroDivisionError
         assert os.listdir(tmp_path) == ["log.json"]  # which was there before
 
     def test_an_error_after_a_record_leaves_it(self, tmp_path):
-        log = Log(tmp_path / "log.json").__enter__()
-        log.append([(measured(TASK, TASK.config_space.get(0)), result(1.0))])
+        log = TrialStore(tmp_path / "log.json").__enter__()
+        log.append(None, (measured(TASK, TASK.config_space.get(0)), result(1.0)))
         log.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
         assert len(lines_of(tmp_path / "log.json", 1)) == 1
 
@@ -394,20 +400,20 @@ class TestWriting:
         length = len(autotvm.record.encode(*pairs[0])) + 1
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        with Log(path) as log:
+        with TrialStore(path) as log:
             try:
                 resource.setrlimit(
                     resource.RLIMIT_FSIZE,
                     (path.stat().st_size + keep * length + length // 2, limits[1]),
                 )
                 with pytest.raises(OSError, match=r"cannot write the log: .* make room") as caught:
-                    log.append(pairs)
+                    append(log, pairs)
             finally:
                 resource.setrlimit(resource.RLIMIT_FSIZE, limits)
                 signal.signal(signal.SIGXFSZ, before)
             assert caught.value.filename == str(path)
             assert len(lines_of(path, 1 + keep)) == 1 + keep
-            log.append(pairs[keep:])
+            append(log, pairs[keep:])
         assert len(lines_of(path, 4)) == 4
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
@@ -423,16 +429,16 @@ class TestWriting:
             if options != "size=2m":
                 with (
                     pytest.raises(OSError, match="cannot write here") as caught,
-                    Log(disk / "log.json"),
+                    TrialStore(disk / "log.json"),
                 ):
                     pass
                 assert caught.value.errno == (errno.EROFS if options == "ro" else errno.ENOSPC)
                 assert not list(disk.iterdir())
                 return
-            with Log(disk / "log.json") as log:
-                pair = [(measured(TASK, TASK.config_space.get(0)), result(1.0))]
+            with TrialStore(disk / "log.json") as log:
+                pair = measured(TASK, TASK.config_space.get(0)), result(1.0)
                 with pytest.raises(OSError, match="No space left on device"):
-                    log.append(20_000 * pair)
+                    append(log, 20_000 * [pair])
                 assert len(lines_of(log.path, len(log.path.read_text().splitlines()))) > 5
         finally:
             subprocess.check_call(["umount", str(disk)])
@@ -448,15 +454,15 @@ class TestWriting:
         self, tmp_path, path, error, message, monkeypatch
     ):
         monkeypatch.chdir(tmp_path)
-        with pytest.raises(error, match=message), Log(path):
+        with pytest.raises(error, match=message), TrialStore(path):
             pass
         assert os.listdir(tmp_path) == []
 
 
 HOLD = """
 import sys, time
-from autotvm_opevo.autotvm.log import Log
-with Log(sys.argv[1]):
+from autotvm_opevo.autotvm.store import TrialStore
+with TrialStore(sys.argv[1]):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -468,20 +474,23 @@ class TestLock:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout.readline() == "held\n"
-            with pytest.raises(LogInUse, match=f"pid {process.pid}:"), Log(tmp_path / "log.json"):
+            with (
+                pytest.raises(LogInUse, match=f"pid {process.pid}:"),
+                TrialStore(tmp_path / "log.json"),
+            ):
                 pass
             assert process.poll() is None  # refused without waiting for it
         finally:
             process.kill()
             process.wait()
-        with Log(tmp_path / "log.json"):
+        with TrialStore(tmp_path / "log.json"):
             pass
         assert os.listdir(tmp_path) == ["log.json"]
 
     def test_the_same_process_is_refused_too(self, tmp_path):
         with (
-            Log(tmp_path / "log.json"),
+            TrialStore(tmp_path / "log.json"),
             pytest.raises(LogInUse, match=f"pid {os.getpid()}:"),
-            Log(tmp_path / "log.json"),
+            TrialStore(tmp_path / "log.json"),
         ):
             pass

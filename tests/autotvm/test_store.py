@@ -33,8 +33,8 @@ def record(task, seconds, time=1.0, target=TARGET):
 
 
 def best(records, confirmed=(), own=(), log=Path("none.json"), left_out=()):
-    runs = Runs(left_out=set(left_out))
-    store = TrialStore(SimpleNamespace(records=records, path=log), SimpleNamespace(runs=runs))
+    store = TrialStore(log)
+    store.records, store.run_log = records, SimpleNamespace(runs=Runs(left_out=set(left_out)))
     store.confirmed = {key_of(one[0].target, one[0].task): one for one in confirmed}
     return store.best_of_others([task.workload for task in own])
 

@@ -8,7 +8,7 @@ from command_line import errors_of
 from compared_networks import time_two_rounds
 from onnx_files import save_onnx
 
-from autotvm_opevo.autotvm.log import Log
+from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.autotvm.targets import local_target
 from autotvm_opevo.cli.main import main
 from autotvm_opevo.reporting.logs import open_logs
@@ -251,6 +251,6 @@ def test_leaves_a_file_that_is_no_log_untouched(tmp_path, capfd, name):
 
 
 def test_a_locked_log_is_one_line(tmp_path, capfd):
-    with Log(tmp_path / "log.json"):
+    with TrialStore(tmp_path / "log.json"):
         assert main(["tune", *CONV, "--log", str(tmp_path / "log.json")]) == 1
     assert "is being written by the process with pid" in capfd.readouterr().err
