@@ -20,9 +20,10 @@ from tvm.target import Target, TargetKind
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.tuning.record_lines import (
+    FAILURES,
     UNUSED_OPTIONS,
     option_names,
-    split_line,
+    split_records,
     task_key,
     without_options,
 )
@@ -69,10 +70,8 @@ def failure(result: MeasureResult) -> tuple[str, str]:
     """Kind of a failure in words, and its message, which is empty for results from a log; both are
     for a success.
     """
-    if result.error_no == MeasureErrorNo.NO_ERROR:
-        return "", ""
-    kind = MeasureErrorNo(result.error_no).name.lower().replace("_", " ").replace(" error", "")
-    if len(result.costs) != 2:
+    kind = FAILURES[result.error_no]
+    if not kind or len(result.costs) != 2:
         return kind, ""
     trace, error = result.costs
     while isinstance(error, tuple):  # the builder wraps its errors twice
@@ -195,20 +194,10 @@ def read_fields(path: Path) -> Iterator[tuple[str, Fields]]:
 
     Other lines are skipped.
     """
-    seen: set[int] = set()
     with open(path, encoding="utf-8", errors="replace") as lines:
-        for line in map(str.strip, lines):
-            if line.startswith("#"):
-                continue
-            whole = _fields(line)
-            for part in [line] if whole else split_line(line):
-                fields = whole or _fields(part)
-                if fields and hash(part) not in seen:
-                    seen.add(hash(part))
-                    yield part, fields
-
-
-def _fields(line: str) -> Fields | None:
-    with suppress(Exception):  # torn, or not a record
-        return parse_fields(line)
-    return None
+        for part in split_records(map(str.encode, lines)):
+            line, fields = part.decode().strip(), None
+            with suppress(Exception):  # torn, or not a record
+                fields = parse_fields(line)
+            if fields:
+                yield line, fields

@@ -30,11 +30,8 @@ from autotvm_opevo.autotvm.log import (
 )
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.tuning.logs import about, best_file
-from autotvm_opevo.tuning.record_lines import split_line
+from autotvm_opevo.tuning.record_lines import RECORD_HEAD, split_line
 from autotvm_opevo.tuning.run_log import RunLog, TrialEnded, run_log_file
-
-# How every record that AutoTVM writes begins.
-_HEAD = b'{"input"'
 
 logger = logging.getLogger(__name__)
 
@@ -270,7 +267,9 @@ def _is_crash_remnant(comments: Sequence[bytes], malformed: Sequence[bytes]) -> 
     Comments alone prove nothing: Markdown headings and shell scripts have them, too.
     """
     texts = [text for line in malformed if (text := line.strip())]
-    truncated = [text for text in texts if text.startswith(_HEAD) or _HEAD.startswith(text)]
+    truncated = [
+        text for text in texts if text.startswith(RECORD_HEAD) or RECORD_HEAD.startswith(text)
+    ]
     return texts == [text for text in truncated if jsonl.load(text) is jsonl.MALFORMED] and bool(
         texts or not comments
     )

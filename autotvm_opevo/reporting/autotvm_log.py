@@ -8,28 +8,15 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from autotvm_opevo._utils.text import printable
 from autotvm_opevo.reporting.trials import TaskId, Trial, Value
-from autotvm_opevo.tuning.record_lines import split_line, task_key, task_name, without_options
+from autotvm_opevo.tuning.record_lines import FAILURES, task_key, task_name, without_options
 
-# How a record begins, also with its target, and a line that is blank or looks like one JSON value.
+# How a record begins, with its target.
 _TARGET = re.compile(rb'\{"input": \["([^"\\]*)"')
-_HEAD, _WHOLE = b'{"input"', re.compile(rb"\s*(\{.*\}\s*)?$", re.DOTALL)
-# In the order of AutoTVM's MeasureErrorNo.
-_FAILURES = (
-    "",
-    "instantiation",
-    "compile host",
-    "compile device",
-    "runtime device",
-    "wrong answer",
-    "build timeout",
-    "run timeout",
-    "unknown",
-)
 
 
 def with_triples(lines: Iterable[bytes]) -> dict[str, str]:
@@ -47,27 +34,6 @@ def with_triples(lines: Iterable[bytes]) -> dict[str, str]:
         known[without_options(target, {"mtriple"})].add(target)
     pairs = {target: same for target, same in known.items() if len(same) == 2 and target in same}
     return {target: max(same, key=len) for target, same in pairs.items()}
-
-
-def split_records(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines with a record each, as joined files may not have them; a record that is repeated there
-    is one trial.
-
-    >>> list(split_records([b'{"input": 1}{"input": 2}', b'{"input": 1}', b"# {"]))
-    [b'{"input": 1}', b'{"input": 2}', b'# {']
-    """
-    seen: set[int] = set()
-    for line in lines:
-        parts = [line]
-        if not line.startswith(b"#") and (not _WHOLE.match(line) or line.find(_HEAD, 1) >= 0):
-            texts = split_line(line.decode(errors="surrogateescape"))
-            parts = [text.encode(errors="surrogateescape") for text in texts]
-        for part in parts:
-            if not part.startswith(_HEAD):
-                yield part
-            elif (number := hash(part.strip())) not in seen:
-                seen.add(number)
-                yield part
 
 
 def autotvm_trial(record: Any, triples: Mapping[str, str]) -> tuple[TaskId, Trial]:
@@ -89,9 +55,9 @@ def autotvm_trial(record: Any, triples: Mapping[str, str]) -> tuple[TaskId, Tria
     costs, error_no, _, timestamp = record["result"]
     ended = float(timestamp)
     latency = sum(map(float, costs)) / len(costs) if error_no == 0 else math.inf
-    failure = _FAILURES[error_no]
+    failure = FAILURES[error_no]
     if error_no == 0 and not 0 < latency < math.inf:  # no valid measurement
-        latency, failure = math.inf, _FAILURES[-1]
+        latency, failure = math.inf, FAILURES[-1]
     key, run_log_key = (task_key(text, template, arguments) for text in (target, recorded))
     task = TaskId(key, printable(task_name(template, arguments)), printable(target), run_log_key)
     entities = record["config"]["entity"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import printable
-from autotvm_opevo.reporting.autotvm_log import autotvm_trial, split_records, with_triples
+from autotvm_opevo.reporting.autotvm_log import autotvm_trial, with_triples
 from autotvm_opevo.reporting.meta_schedule_log import (
     SketchNumbers,
     meta_schedule_trial,
@@ -28,6 +28,7 @@ from autotvm_opevo.tuning.logs import (
     kind_of_file,
     short_names,
 )
+from autotvm_opevo.tuning.record_lines import split_records
 
 # Which files of a folder may be AutoTVM logs, what a record has, and how many lines are looked at.
 _SUFFIXES, _AUTOTVM, _HEAD = (".json", ".log"), (b'{"', b'"input"', b'"config"', b'"result"'), 100

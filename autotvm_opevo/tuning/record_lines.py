@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 # Options of the whole compiler, which targets had in TVM 0.7 to 0.9. They change how a program is
@@ -28,6 +28,20 @@ _OPTION = re.compile(r"\s+-+(?P<name>[A-Za-z_][\w.-]*)(?:=\S*|\s+[^-\s]\S*)?")
 # Seconds, in a database, of a schedule that was chosen without a trial, which TVM takes only where
 # there is no other; of a failed trial, which it never takes; and from where on it takes none.
 UNMEASURED, FAILED, UNUSABLE_FROM = 1e8, 1e10, 1e9
+# In the order of AutoTVM's MeasureErrorNo.
+FAILURES = (
+    "",
+    "instantiation",
+    "compile host",
+    "compile device",
+    "runtime device",
+    "wrong answer",
+    "build timeout",
+    "run timeout",
+    "unknown",
+)
+# How a record begins, and a line that is blank or looks like one JSON value.
+RECORD_HEAD, _WHOLE = b'{"input"', re.compile(rb"\s*(\{.*\}\s*)?$", re.DOTALL)
 # Where a record begins, and where anything does.
 _RECORD, _SOMETHING, _DECODER = re.compile(r'(?=\{"input")'), re.compile(r"\S"), json.JSONDecoder()
 
@@ -72,6 +86,27 @@ def split_line(line: str) -> list[str]:
                 end = len(text)
             parts.append(text[start:end].rstrip())
     return parts
+
+
+def split_records(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines with a record each, as joined files may not have them; a record that is repeated there
+    is one trial.
+
+    >>> list(split_records([b'{"input": 1}{"input": 2}', b'{"input": 1}', b"# {"]))
+    [b'{"input": 1}', b'{"input": 2}', b'# {']
+    """
+    seen: set[int] = set()
+    for line in lines:
+        parts = [line]
+        if not line.startswith(b"#") and (not _WHOLE.match(line) or line.find(RECORD_HEAD, 1) >= 0):
+            texts = split_line(line.decode(errors="surrogateescape"))
+            parts = [text.encode(errors="surrogateescape") for text in texts]
+        for part in parts:
+            if not part.startswith(RECORD_HEAD):
+                yield part
+            elif (number := hash(part.strip())) not in seen:
+                seen.add(number)
+                yield part
 
 
 def task_key(target: str, template: str, arguments: Any) -> str:
