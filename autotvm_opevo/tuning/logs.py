@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo.tuning.record_lines import workload_hash, workload_number
@@ -100,28 +100,18 @@ def common_target(logs: Sequence[Collection[str]]) -> str:
     return common.pop()
 
 
-class Format(NamedTuple):
-    """What a file is, and what to do with it, if there is anything."""
-
-    name: str
-    what_to_do: str = ""
-
-
-_DATABASE = Format(
-    "a MetaSchedule database, whose schedules AutoTVM cannot use", "give its folder to report"
-)
-# How files begin that are no text.
+_DATABASE = "a MetaSchedule database, whose schedules AutoTVM cannot use: give its folder to report"
+GIT_LFS = "a pointer of Git LFS: fetch the file with git lfs pull"
+# How files begin that are no text, or stand for others.
 _MAGIC = {
-    b"\x1f\x8b": Format("compressed with gzip", "unpack it with gunzip"),
-    b"BZh": Format("compressed with bzip2", "unpack it with bunzip2"),
-    b"\xfd7zXZ\x00": Format("compressed with xz", "unpack it with unxz"),
-    b"\x28\xb5\x2f\xfd": Format("compressed with zstd", "unpack it with unzstd"),
-    b"PK\x03\x04": Format("a zip archive", "unpack it with unzip"),
-    b"\xff\xfe": Format("text in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8"),
-    b"\xfe\xff": Format("text in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8"),
-    b"version https://git-lfs.github.com/": Format(
-        "a pointer of Git LFS", "fetch the file with git lfs pull"
-    ),
+    b"\x1f\x8b": "compressed with gzip: unpack it with gunzip",
+    b"BZh": "compressed with bzip2: unpack it with bunzip2",
+    b"\xfd7zXZ\x00": "compressed with xz: unpack it with unxz",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd: unpack it with unzstd",
+    b"PK\x03\x04": "a zip archive: unpack it with unzip",
+    b"\xff\xfe": "text in UTF-16: convert it with iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "text in UTF-16: convert it with iconv -f UTF-16 -t UTF-8",
+    b"version https://git-lfs.github.com/": GIT_LFS,
 }
 
 
@@ -130,56 +120,55 @@ def about(path: Path, otherwise: str) -> str:
     what to do, such as ", it is compressed with gzip: unpack it with gunzip, or check its name".
     """
     kind = identify(path)
-    if kind is None:
+    if not kind:
         return f": {otherwise}"
-    what_to_do = f"{kind.what_to_do}, or {otherwise}" if kind.what_to_do else otherwise
-    return f", it is {kind.name}: {what_to_do}"
+    return f", it is {kind}, or {otherwise}" if ": " in kind else f", it is {kind}: {otherwise}"
 
 
-def identify(path: Path) -> Format | None:
-    """The format of a file or folder that is no AutoTVM log; None if it is unknown."""
+def identify(path: Path) -> str:
+    """What a file or folder is that is no AutoTVM log, and, if there is anything, what to do with
+    it; empty if it is unknown.
+    """
     if path.is_dir():
-        return _DATABASE if (path / RECORD_FILE).exists() else None
+        return _DATABASE if (path / RECORD_FILE).exists() else ""
     with open(path, "rb") as file:
         head = file.read(_HEAD)
     if not head:
-        return Format("empty")
+        return "empty"
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
             return kind
     if head[257:].startswith(b"ustar"):
-        return Format("a tar archive", "unpack it with tar -xf")
+        return "a tar archive: unpack it with tar -xf"
     if b"\0" in head.strip(b"\0"):
-        return Format("a binary file")
+        return "a binary file"
     if head.lstrip().lower().startswith((b"<!doctype html", b"<html")):
-        return Format("an HTML page")
-    if known := next(filter(None, map(_of_value, _values(path))), None):
+        return "an HTML page"
+    if known := next(filter(None, map(_of_value, _values(path))), ""):
         return known
     first, *others = head.splitlines()
     if _PICKLE.match(first):
         write = "write its records as JSON with autotvm.record.encode"
-        return Format("a log in AutoTVM's pickle format", write)
+        return f"a log in AutoTVM's pickle format: {write}"
     if others and head.lstrip().startswith((b"{", b"[")) and path.stat().st_size <= _MAX_DOCUMENT:
         value = jsonl.load(path.read_bytes())
         split = "write each record that it has on a line of its own"
-        document = Format("a JSON document over several lines", split)
-        return None if value is jsonl.MALFORMED else _of_value(value) or document
-    return None
+        document = f"a JSON document over several lines: {split}"
+        return "" if value is jsonl.MALFORMED else _of_value(value) or document
+    return ""
 
 
 def kind_of_file(path: Path) -> str:
     """`RECORD_FILE` or `WORKLOAD_FILE` for a file with lines like theirs, ``"AutoTVM"`` for a log
     of it; else empty.
     """
-    value = next(_values(path), None)
+    return _kind(next(_values(path), None))
+
+
+def _kind(value: Any) -> str:
     keys = value.keys() if isinstance(value, dict) else set()
     if {"input", "result"} <= keys or {"i", "r"} <= keys:
         return "AutoTVM"
-    return _file_of_database(value)
-
-
-def _file_of_database(value: Any) -> str:
-    """Which of the two files of a MetaSchedule database has such lines; empty for others."""
     if workload_number(value) is not None:
         return RECORD_FILE
     return WORKLOAD_FILE if workload_hash(value) is not None else ""
@@ -210,17 +199,16 @@ def _values(path: Path) -> Iterator[Any]:
         yield from islice(values, _LINES)
 
 
-def _of_value(value: Any) -> Format | None:
-    """The format of a line or document, by its JSON."""
-    if isinstance(value, dict):
-        if {"cells", "nbformat"} <= value.keys():
-            return Format("a Jupyter notebook")
-        if {"i", "r", "v"} <= value.keys():
-            if not isinstance(value["v"], str):
-                return Format("a log in AutoTVM's format 0.1, which no TVM since 0.7 reads")
-            ansor = "a log of Ansor (auto_scheduler), whose schedules AutoTVM cannot use"
-            return Format(ansor, "compile with it under auto_scheduler.ApplyHistoryBest")
-        if {"type", "time"} <= value.keys():
-            beside = "name the log beside it, without .journal"
-            return Format("the run log of tune_network", beside)
-    return _DATABASE if _file_of_database(value) else None
+def _of_value(value: Any) -> str:
+    """What has such a line, or is such a document; see `identify`."""
+    keys = value.keys() if isinstance(value, dict) else set()
+    if {"cells", "nbformat"} <= keys:
+        return "a Jupyter notebook"
+    if {"i", "r", "v"} <= keys:
+        if not isinstance(value["v"], str):
+            return "a log in AutoTVM's format 0.1, which no TVM since 0.7 reads"
+        ansor = "a log of Ansor (auto_scheduler), whose schedules AutoTVM cannot use"
+        return f"{ansor}: compile with it under auto_scheduler.ApplyHistoryBest"
+    if {"type", "time"} <= keys:
+        return "the run log of tune_network: name the log beside it, without .journal"
+    return _DATABASE if _kind(value) in (RECORD_FILE, WORKLOAD_FILE) else ""

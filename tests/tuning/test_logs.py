@@ -226,11 +226,11 @@ def test_of_text_nothing_is_said(tmp_path, content):
 
 
 def test_the_folder_of_a_database_is_told_from_others(tmp_path):
-    assert identify(tmp_path) is None
+    assert not identify(tmp_path)
     (tmp_path / "database_tuning_record.json").touch()
-    assert identify(tmp_path).name.startswith("a MetaSchedule database")
+    assert identify(tmp_path).startswith("a MetaSchedule database")
 
 
 def test_the_first_lines_may_be_torn(tmp_path):
     (tmp_path / "log.json").write_text(f"{ANSOR[20:]}\n{ANSOR}\n")
-    assert identify(tmp_path / "log.json").name.startswith("a log of Ansor")
+    assert identify(tmp_path / "log.json").startswith("a log of Ansor")
