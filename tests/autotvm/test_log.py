@@ -322,7 +322,7 @@ class TestReading:
         target.chmod(0o640)
         link.symlink_to(target)
         with TrialStore(link) as log:
-            log.append(None, *log.records)
+            append(log, log.records)
         assert link.is_symlink()
         assert len(lines_of(target, 2)) == 2
         assert target.stat().st_mode & 0o777 == 0o640
