@@ -145,13 +145,14 @@ class TrialStore:
 
     def append(self, task: TaskState, trial: Record) -> None:
         """Write a trial to the log and sync it to disk, and to the run log an error message, which
-        the log lacks. An `OSError` if the disk is full, for example: nothing is left of the trial.
+        the log lacks. An `OSError` if the disk is full, for example: no partial line is left.
         """
         assert self._file is not None, "append needs an entered store"
         line, written, whole = f"{encode(*trial)}\n".encode(), 0, os.fstat(self._file).st_size
         try:
             while written < len(line):
                 written += os.write(self._file, line[written:])
+            whole += written
             os.fsync(self._file)
         except OSError as error:
             os.ftruncate(self._file, whole)
