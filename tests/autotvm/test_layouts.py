@@ -19,7 +19,7 @@ from tvm import autotvm, relay
 from tvm.autotvm.task.space import SplitEntity
 
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import store
+from autotvm_opevo.autotvm import best_file
 from autotvm_opevo.autotvm.best_file import Candidate, candidates, choose
 from autotvm_opevo.autotvm.extraction import Connection, extract
 from autotvm_opevo.tuning.run_log import MachineMeasured, RunLog
@@ -173,7 +173,7 @@ def cost(chosen, counts, connected, bandwidth):
         and chosen[one.producer].output
         != (chosen[one.consumer].output if one.joined else chosen[one.consumer].input)
     ]
-    return own + sum(transformed) * store._TRANSFERS / bandwidth
+    return own + sum(transformed) * best_file._TRANSFERS / bandwidth
 
 
 found = st.lists(
@@ -187,7 +187,7 @@ found = st.lists(
 
 def transforming(size, seconds):
     """The bandwidth at which a transform of so many bytes takes that long."""
-    return store._TRANSFERS * size / seconds
+    return best_file._TRANSFERS * size / seconds
 
 
 class TestChoice:
