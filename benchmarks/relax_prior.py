@@ -23,7 +23,7 @@ import tvm
 from tvm import relax
 from tvm.s_tir.meta_schedule.relax_integration import extract_tasks
 
-from autotvm_opevo.lowering.network import FAST_MATH
+from autotvm_opevo.lowering.fast_math import FAST_MATH
 from autotvm_opevo.meta_schedule import (
     OpEvoStrategy,
     as_target,

@@ -10,7 +10,8 @@ from quick_tuning import outputs
 from relax_modules import count_changes
 from tvm import relax
 
-from autotvm_opevo.lowering.network import FAST_MATH, build, lower, lower_as_imported
+from autotvm_opevo.lowering.fast_math import FAST_MATH
+from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.meta_schedule import as_target
 from autotvm_opevo.networks import relax as workloads
 from benchmarks.workloads import cpu
