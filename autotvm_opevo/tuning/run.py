@@ -47,7 +47,6 @@ from autotvm_opevo.tuning.task_scheduler import (
     Operator,
     TaskScheduler,
     choose,
-    most_trials,
     network_latency,
     round_size,
     shares,
@@ -300,9 +299,9 @@ class TuningRun(ABC):
             self.stop_reason = EXHAUSTED
             return None
         if self._round_left == 0:
-            scheduler = self._task_scheduler
-            self._current = choose(scheduler, progress, self._operators, left, self._rng)
-            most = min(most_trials(scheduler, progress, self._current, left), left)
+            self._current, most = choose(
+                self._task_scheduler, progress, self._operators, left, self._rng
+            )
             size = round_size(begun, self._budget.trials, len(progress), self._batch)
             self._round_left = self._round(self._current, min(size, most))
         task = self._tasks[self._current]

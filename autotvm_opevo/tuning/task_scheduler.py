@@ -14,10 +14,10 @@ the progress.
 from __future__ import annotations
 
 import math
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Union
 
 from numpy.random import Generator
 
@@ -91,8 +91,8 @@ class Operator:
 Tasks = Sequence[TaskProgress]
 Operators = Sequence[Operator]
 # Takes the progress of all tasks, the operators, the remaining trials and a generator; returns the
-# position of an active task.
-TaskScheduler = Callable[[Tasks, Operators, int, Generator], int]
+# position of an active task, alone or with the largest number of trials of its round.
+TaskScheduler = Callable[[Tasks, Operators, int, Generator], Union[int, tuple[int, int]]]
 
 
 def network_latency(
@@ -180,25 +180,17 @@ def gradient(tasks: Tasks, operators: Operators, remaining: int, rng: Generator)
     return max(succeeding, key=lambda i: (reductions[i], -tasks[i].begun))
 
 
-def equal(tasks: Tasks, operators: Operators, remaining: int, rng: Generator) -> int:
+def equal(tasks: Tasks, operators: Operators, remaining: int, rng: Generator) -> tuple[int, int]:
     """Sequential: the same number of trials for each task, one task after another; later tasks
-    share what one leaves unused.
+    share what one leaves unused. A round has at most what is left of its task's share.
+
+    >>> from numpy.random import default_rng
+    >>> equal([TaskProgress(trials=16), TaskProgress()], [], 24, default_rng())
+    (0, 4)
     """
     active, share = _active_tasks(tasks), _equal_share(tasks, remaining)
-    return next((i for i in active if tasks[i].begun < share), active[0])
-
-
-def most_trials(scheduler: TaskScheduler, tasks: Tasks, chosen: int, remaining: int) -> int:
-    """Most trials of the next round of a chosen task: with `equal`, what its share leaves.
-
-    >>> most_trials(equal, [TaskProgress(trials=16), TaskProgress()], 0, remaining=24)
-    4
-    >>> most_trials(gradient, [], 0, 0) > 1000
-    True
-    """
-    if scheduler is not equal:
-        return sys.maxsize
-    return max(1, math.ceil(_equal_share(tasks, remaining)) - tasks[chosen].begun)
+    chosen = next((i for i in active if tasks[i].begun < share), active[0])
+    return chosen, max(1, math.ceil(share) - tasks[chosen].begun)
 
 
 def _equal_share(tasks: Tasks, remaining: int) -> float:
@@ -217,14 +209,17 @@ def round_robin(tasks: Tasks, operators: Operators, remaining: int, rng: Generat
 
 def choose(
     scheduler: TaskScheduler, tasks: Tasks, operators: Operators, remaining: int, rng: Generator
-) -> int:
-    """Ask a task scheduler for the next task; `ValueError` unless it is an active one."""
-    chosen = scheduler(tasks, operators, remaining, rng)
+) -> tuple[int, int]:
+    """Ask a task scheduler for the next task, and for the largest number of trials of its round;
+    `ValueError` unless the task is an active one.
+    """
+    answer = scheduler(tasks, operators, remaining, rng)
+    chosen, most = answer if isinstance(answer, tuple) else (answer, remaining)
     if not (0 <= chosen < len(tasks) and tasks[chosen].active):
         raise ValueError(
             f"task_scheduler must return the position of an active task, {chosen} returned"
         )
-    return chosen
+    return chosen, min(most, remaining)
 
 
 TASK_SCHEDULERS: dict[str, TaskScheduler] = {

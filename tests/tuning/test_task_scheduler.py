@@ -14,7 +14,6 @@ from autotvm_opevo.tuning.task_scheduler import (
     choose,
     equal,
     gradient,
-    most_trials,
     network_latency,
     round_robin,
     round_size,
@@ -43,10 +42,10 @@ def tune(scheduler, curves, operators, budget, size=8, seed=0):
     tasks = [TaskProgress(flop=1e9, kind=str(i)) for i in range(len(curves))]
     history, remaining = [], budget
     while remaining and any(task.active for task in tasks):
-        current = scheduler(tasks, operators, remaining, rng)
+        current, most = choose(scheduler, tasks, operators, remaining, rng)
         task, curve = tasks[current], curves[current]
         assert task.active
-        spent = min(size, remaining, curve.trials - task.trials)
+        spent = min(size, most, curve.trials - task.trials)
         task.trials += spent
         remaining -= spent
         task.active = task.trials < curve.trials
@@ -242,7 +241,7 @@ class TestGradient:
         ]
         operators = [Operator(1 + i, (i, (i + 1) % len(tasks))) for i in range(len(tasks))]
         assert progress[
-            TASK_SCHEDULERS[name](progress, operators, 8, np.random.default_rng(seed))
+            choose(TASK_SCHEDULERS[name], progress, operators, 8, np.random.default_rng(seed))[0]
         ].active
 
 
@@ -256,11 +255,12 @@ class TestEqual:
         ("tasks", "budget", "batch"),
         [(10, 200, 8), (5, 100, 8), (10, 200, 16), (20, 1000, 32), (3, 10, 8)],
     )
-    def test_rounds_end_with_a_task_s_share(self, tasks, budget, batch):
+    @pytest.mark.parametrize("scheduler", [equal, lambda *arguments: equal(*arguments)])
+    def test_rounds_end_with_a_task_s_share(self, tasks, budget, batch, scheduler):
         progress = [TaskProgress() for _ in range(tasks)]
         while (left := budget - sum(task.trials for task in progress)) > 0:
-            chosen = equal(progress, one_each(tasks), left, np.random.default_rng(0))
-            most = min(left, most_trials(equal, progress, chosen, left))
+            rng = np.random.default_rng(0)
+            chosen, most = choose(scheduler, progress, one_each(tasks), left, rng)
             progress[chosen].trials += min(round_size(budget - left, budget, tasks, batch), most)
         trials = [task.trials for task in progress]
         assert max(trials) - min(trials) <= 1
@@ -272,9 +272,9 @@ class TestEqual:
 
     def test_counts_trials_from_a_log(self):
         tasks = [TaskProgress(trials=100, latencies=[1.0]), TaskProgress(), TaskProgress()]
-        assert equal(tasks, one_each(3), 20, np.random.default_rng(0)) == 1
+        assert equal(tasks, one_each(3), 20, np.random.default_rng(0))[0] == 1
         tasks[1].trials = 10
-        assert equal(tasks, one_each(3), 10, np.random.default_rng(0)) == 2
+        assert equal(tasks, one_each(3), 10, np.random.default_rng(0))[0] == 2
 
 
 def test_round_robin_alternates():
@@ -294,7 +294,8 @@ def test_without_an_active_task_schedulers_raise(name):
 def test_a_scheduler_must_return_an_active_task(chosen):
     tasks = [TaskProgress(), TaskProgress(active=False)]
     rng = np.random.default_rng(0)
-    assert choose(lambda *_: 0, tasks, one_each(2), 8, rng) == 0
+    assert choose(lambda *_: 0, tasks, one_each(2), 8, rng) == (0, 8)
+    assert choose(lambda *_: (0, 3), tasks, one_each(2), 8, rng) == (0, 3)
     with pytest.raises(ValueError, match=f"position of an active task, {chosen} returned"):
         choose(lambda *_: chosen, tasks, one_each(2), 8, rng)
 
