@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -123,19 +123,16 @@ class Measurer(measurer.Measurer):
         inputs = [MeasureInput(task.target, task, config) for config in candidates]
         if not self._builds_ahead:
             return [measurer.measured(record) for record in zip(inputs, self._measure(inputs))]
-        on_this_cpu = self.pool is None and task.target.kind.name in _CPU_TARGETS
         builds = map(self._builder.start, inputs)
-        return [
-            self._run_when_built(build.future, partial(self._run, build), on_this_cpu)
-            for build in builds
-        ]
+        return [self._run_when_built(build.future, partial(self._run, build)) for build in builds]
 
-    def _run(self, build: Build, on_device: AbstractContextManager[None]) -> Record:
+    def _run(self, build: Build) -> Record:
         """Run what was built; returns the trial."""
         built = self._builder.finish(build)
         if not isinstance(built, BuildResult):
             return build.measured, built
-        with on_device:
+        kind = build.measured.target.kind.name
+        with self._on_device(is_this_cpu=self.pool is None and kind in _CPU_TARGETS):
             if self.pool is not None:
                 result = self.pool.run_one(build.measured, built)
             else:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -100,23 +100,17 @@ class Measurer(measurer.Measurer):
         if not self._builds_ahead:
             return [measurer.measured(trial) for trial in self._measure(key, candidates)]
         builds = [self.builder.start(candidate.sch.mod, self._target) for candidate in candidates]
-        runs = [partial(self._run, key, *pair) for pair in zip(candidates, builds)]
         return [
-            self._run_when_built(build, run, self._on_this_cpu) for build, run in zip(builds, runs)
+            self._run_when_built(build, partial(self._run, key, candidate, build))
+            for candidate, build in zip(candidates, builds)
         ]
 
-    def _run(
-        self,
-        task: str,
-        candidate: MeasureCandidate,
-        build: Future[Any],
-        on_device: AbstractContextManager[None],
-    ) -> Trial:
+    def _run(self, task: str, candidate: MeasureCandidate, build: Future[Any]) -> Trial:
         """Run what was built; returns the trial."""
         built, spent = self.builder.result(build)
         if built.error_msg:
             return self._keep(task, candidate, built, None, spent)
-        with on_device:
+        with self._on_device(self._on_this_cpu):
             start = time.monotonic()
             result = self._run_on_device(candidate, str(built.artifact_path))
             spent += time.monotonic() - start

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
 from math import inf
 from typing import Any, NamedTuple
@@ -111,14 +111,9 @@ class Measurer(ABC):
         if self._builders is not None:
             self._builders.close()
 
-    def _run_when_built(
-        self,
-        build: Future[Any],
-        run: Callable[[AbstractContextManager[None]], Any],
-        on_this_cpu: bool,
-    ) -> Future[Any]:
-        """The future of what `run` returns; it runs when what it needs is built, and times within
-        the context manager that it gets.
+    def _run_when_built(self, build: Future[Any], run: Callable[[], Any]) -> Future[Any]:
+        """The future of what `run` returns, which begins when what it needs is built, and times
+        within `_on_device`.
         """
         trial: Future[Any] = Future()
         self._trials.add(trial)
@@ -128,7 +123,7 @@ class Measurer(ABC):
         def built(_: Future[Any]) -> None:
             self._building.discard(build)
             if not self._closed:
-                self._threads.submit(self._trial, run, trial, on_this_cpu)
+                self._threads.submit(self._trial, run, trial)
 
         build.add_done_callback(built)
         return trial
@@ -145,13 +140,23 @@ class Measurer(ABC):
             time.sleep(_POLL_INTERVAL)
         self.finalists.clear()
 
-    def _trial(self, run: Callable[..., Any], trial: Future[Any], on_this_cpu: bool) -> None:
+    def _trial(self, run: Callable[[], Any], trial: Future[Any]) -> None:
         if not trial.set_running_or_notify_cancel():
             return
         try:
-            trial.set_result(run(self._alone() if on_this_cpu else self._timed()))
+            trial.set_result(run())
         except BaseException as error:
             trial.set_exception(error)
+
+    @contextmanager
+    def _on_device(self, is_this_cpu: bool) -> Iterator[None]:
+        """Time a trial on its device within; on this machine's CPU, alone."""
+        with self._alone() if is_this_cpu else nullcontext():
+            start = time.monotonic()
+            try:
+                yield
+            finally:
+                self._ran.append(time.monotonic() - start)  # by several threads
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -163,18 +168,9 @@ class Measurer(ABC):
                 raise ChildProcessError("closed before it could run")
             self._builders.pause()
             try:
-                with self._timed():
-                    yield
+                yield
             finally:
                 self._builders.resume()
-
-    @contextmanager
-    def _timed(self) -> Iterator[None]:
-        start = time.monotonic()
-        try:
-            yield
-        finally:
-            self._ran.append(time.monotonic() - start)  # by several threads
 
 
 def measured(trial: Any) -> Future[Any]:

@@ -48,7 +48,9 @@ class Ahead(Measurer):
             for number in candidates
         ]
         return [
-            self._run_when_built(build.future, partial(self._run, build), self._on_this_cpu)
+            self._run_when_built(
+                build.future, partial(self._run, build, self._on_device(self._on_this_cpu))
+            )
             for build in builds
         ]
 
