@@ -172,7 +172,7 @@ def _source(trials: _Trials) -> Source | None:
         # recorded with another version of the template, or no configuration at all
         with suppress(Exception):
             entity = ConfigEntity.from_json_dict(json.loads(config))
-            results.setdefault(knobs.index(entity), value)
+            results.setdefault(knobs.space.index(knobs.configuration(entity)), value)
     return (
         Source(knobs.space, results, ", ".join(trials.origins)) if any(results.values()) else None
     )

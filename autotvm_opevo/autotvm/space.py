@@ -105,9 +105,12 @@ class KnobSpace:
             )
         return {name: knob.value(entities[name]) for name, knob in self._knobs.items()}
 
-    def index(self, config: ConfigEntity) -> int:
-        """The index of a ConfigEntity in the space; raises as `configuration`."""
-        return self.space.index(self.configuration(config))
+    def own(self, config: ConfigEntity) -> ConfigEntity:
+        """This space's ConfigEntity of the same values, whose ``index`` tells it from all others:
+        AutoTVM has several of entities that are equal, and those of a log may be of another list.
+        Raises as `configuration`.
+        """
+        return self.config_entity(self.configuration(config))
 
     def find(self, config: ConfigEntity) -> Configuration | None:
         """The configuration of a ConfigEntity; None if it is not in this space."""

@@ -53,7 +53,7 @@ class TaskState(task_state.TaskState):
         self.space = self._knobs.space
         self._history = History() if history is None else history  # which may be empty as yet
         self._transfer = transfer
-        self._known: dict[int, Record] = {}  # by index of the configuration in the space
+        self._known: dict[int, Record] = {}  # by index of the configuration, of this space's own
         self._best_at = 0
         self._starting = False  # the untuned configuration is being measured
         self._make_tuner, self._early_stopping = make_tuner, early_stopping
@@ -71,20 +71,20 @@ class TaskState(task_state.TaskState):
         taken = 0
         for measured, result in records:
             try:
-                number = self._knobs.index(measured.config)
+                config = self._knobs.own(measured.config)
             except ValueError:  # of another version of the template
                 continue
             taken += 1
             # the one that apply_history_best would use
-            if number not in mine or seconds(result) < seconds(mine[number][1]):
-                mine[number] = MeasureInput(self.task.target, self.task, measured.config), result
-        for trial, (number, record) in enumerate(mine.items(), start=1):
-            self._learn(number, record)
+            if config.index not in mine or seconds(result) < seconds(mine[config.index][1]):
+                mine[config.index] = MeasureInput(self.task.target, self.task, config), result
+        for trial, record in enumerate(mine.values(), start=1):
+            self._learn(record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
         number = -1
         with suppress(ValueError):  # of another version of the template
-            number = self._knobs.index(confirmed[0].config) if confirmed else -1
+            number = self._knobs.own(confirmed[0].config).index if confirmed else -1
         if confirmed and number in mine:
             self.confirm(fastest(mine.values(), confirmed))
         return taken
@@ -104,9 +104,7 @@ class TaskState(task_state.TaskState):
         """The record of the configuration that the compiler uses without tuning; None if it is not
         known or failed.
         """
-        record = next(
-            (self._known.get(self._knobs.index(config)) for config in self._fallback()), None
-        )
+        record = next((self._known.get(config.index) for config in self._fallback()), None)
         return record if record and seconds(record[1]) < inf else None
 
     def learn_from(self, others: Iterable[TaskState]) -> None:
@@ -148,17 +146,16 @@ class TaskState(task_state.TaskState):
         stopped = self._early_stopping is not None and since_best >= self._early_stopping
         asked = [] if stopped or size <= len(start) else self.tuner.next_batch(size - len(start))
         self._starting = bool(start)
-        return list({self._knobs.index(config): config for config in [*start, *asked]}.values())
+        return list({config.index: config for config in [*start, *asked]}.values())
 
     def add(self, record: Record) -> None:
         """Count a trial of a configuration that was proposed."""
         self.progress.pending -= 1
-        self._learn(self._knobs.index(record[0].config), record)
+        self._learn(record)
 
-    def finish(self, candidates: Sequence[ConfigEntity]) -> None:
+    def finish(self, trials: Sequence[Record]) -> None:
         """Update the tuner, once all configurations that were proposed together are measured."""
-        records = [self._known[self._knobs.index(config)] for config in candidates]
-        untuned, asked = (records[:1], records[1:]) if self._starting else ([], records)
+        untuned, asked = (trials[:1], trials[1:]) if self._starting else ([], trials)
         if asked:
             self.tuner.update(*zip(*asked))
         if untuned:  # which the tuner need not have proposed
@@ -199,13 +196,13 @@ class TaskState(task_state.TaskState):
         try:
             with self.task.target:
                 self.task.instantiate(fallback)
-            return [self._knobs.config_entity(self._knobs.configuration(fallback))]
+            return [self._knobs.own(fallback)]
         except Exception:  # whatever a template raises
             return []
 
-    def _learn(self, number: int, record: Record) -> None:
-        result = record[1]
-        self._known[number] = record
+    def _learn(self, record: Record) -> None:
+        measured, result = record
+        self._known[measured.config.index] = record
         self.progress.seconds += max(0.0, float(result.all_cost))  # known from a log as well
         if (latency := seconds(result)) < self.latency:
             self.best, self._best_at = record, self.progress.trials + 1
@@ -233,10 +230,8 @@ class ForeignTuner:
         for _ in range(len(self._known) + 1):
             if not self._tuner.has_next():
                 break
-            self._asked = list(self._tuner.next_batch(batch_size))
-            fresh = [
-                config for config in self._asked if self._knobs.index(config) not in self._known
-            ]
+            self._asked = [self._knobs.own(config) for config in self._tuner.next_batch(batch_size)]
+            fresh = [config for config in self._asked if config.index not in self._known]
             if fresh:
                 return fresh
             self.update()
@@ -246,7 +241,7 @@ class ForeignTuner:
         """Pass on the results of the last batch, all of which are known by now."""
         task = self._tuner.task
         inputs = [MeasureInput(task.target, task, config) for config in self._asked]
-        results = [self._known[self._knobs.index(config)][1] for config in self._asked]
+        results = [self._known[config.index][1] for config in self._asked]
         self._asked = []
         if inputs:
             self._tuner.update(inputs, results)

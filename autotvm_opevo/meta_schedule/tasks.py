@@ -188,7 +188,7 @@ class OpEvoTask(TaskState):
         super().add(trial)
         self.search.tell([trial.candidate], [1.0 / trial.latency])
 
-    def finish(self, candidates: Sequence[MeasureCandidate]) -> None:
+    def finish(self, trials: Sequence[Trial]) -> None:
         """See `TaskState`; it has them already."""
 
     def _propose(self, size: int, others: Sequence[OpEvoTask]) -> list[MeasureCandidate]:
@@ -210,10 +210,6 @@ class OpEvoTask(TaskState):
 class StrategyTask(TaskState):
     """A task whose search is a `TvmStrategy`: it needs all results of a batch before the next."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._told: dict[int, Trial] = {}  # of the batch, by the identity of the candidate
-
     @cached_property
     def _tvm(self) -> ms.TuneContext:
         strategy, cost_model, trials, per_round = self._strategy
@@ -226,16 +222,11 @@ class StrategyTask(TaskState):
         """See `TaskState`."""
         return self.progress.pending == 0
 
-    def add(self, trial: Trial) -> None:
-        """See `TaskState`."""
-        super().add(trial)
-        self._told[id(trial.candidate)] = trial
-
-    def finish(self, candidates: Sequence[MeasureCandidate]) -> None:
+    def finish(self, trials: Sequence[Trial]) -> None:
         """See `TaskState`; tells the strategy, and its cost model."""
-        trials = [self._told.pop(id(candidate)) for candidate in candidates]
+        candidates, results = [t.candidate for t in trials], [t.result for t in trials]
         with interrupts_in_tvm(defer=True):
-            self._tvm.notify_runner_results(list(candidates), [trial.result for trial in trials])
+            self._tvm.notify_runner_results(candidates, results)
             built = [trial for trial in trials if not trial.failure.startswith("build")]
             if self._strategy.cost_model is not None and built:
                 tried, results = zip(*((trial.candidate, trial.result) for trial in built))

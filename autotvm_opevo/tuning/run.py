@@ -77,12 +77,15 @@ class Budget:
 
 @dataclass
 class _Batch:
-    """Candidates that a task proposed together; `left` is the number of unfinished trials."""
+    """Candidates that a task proposed together, their trials once they are submitted, and how many
+    of these are unfinished.
+    """
 
     task: int
     candidates: Sequence[Any]
     left: int
     ends_round: bool
+    trials: Sequence[Future[Any]] = ()
 
 
 class TuningRun(ABC):
@@ -284,8 +287,8 @@ class TuningRun(ABC):
                 batch = self._propose()
             if batch is None:
                 return False
-            trials = self._measurer.submit(self._tasks[batch.task].task, batch.candidates)
-        self._pending.update(dict.fromkeys(trials, batch))
+            batch.trials = self._measurer.submit(self._tasks[batch.task].task, batch.candidates)
+        self._pending.update(dict.fromkeys(batch.trials, batch))
         return True
 
     def _propose(self) -> _Batch | None:
@@ -342,7 +345,7 @@ class TuningRun(ABC):
         if batch.left > 0:
             return
         with self._measurer.exclusive(), self.phase("searching"):
-            task.finish(batch.candidates)
+            task.finish([trial.result() for trial in batch.trials])
         if ends_round := batch.ends_round or not task.progress.active:
             task.end_round()
         self.display.show(self._rows(), batch.task, self._latency(), ends_round)

@@ -77,8 +77,8 @@ class TaskState(ABC):
         """Count a trial of a candidate."""
 
     @abstractmethod
-    def finish(self, candidates: Sequence[Any]) -> None:
-        """The trials of all candidates that were proposed together are there."""
+    def finish(self, trials: Sequence[Any]) -> None:
+        """The trials of all candidates that were proposed together are there, in their order."""
 
     def end_round(self) -> None:
         """Record the best latency for the `TaskScheduler`."""

@@ -85,9 +85,10 @@ class TestLoad:
 
 
 def learn(state, candidates):
-    for config in candidates:
-        state.add((measured(TASK, config), result(1.0)))
-    state.finish(candidates)
+    trials = [(measured(TASK, config), result(1.0)) for config in candidates]
+    for trial in trials:
+        state.add(trial)
+    state.finish(trials)
 
 
 def at(moment, pair):

@@ -38,8 +38,8 @@ class Task(TaskState):
         self.progress.pending -= 1
         self._count(trial)
 
-    def finish(self, candidates):
-        self.finished.append(len(candidates))
+    def finish(self, trials):
+        self.finished.append(len(trials))
 
 
 class Store:

@@ -19,7 +19,7 @@ class Task(TaskState):
     def add(self, trial):
         self._count(*trial)
 
-    def finish(self, candidates):
+    def finish(self, trials):
         raise NotImplementedError
 
 
