@@ -348,22 +348,13 @@ class NetworkRun(TuningRun):
             lambda task: work(task.mod),
             partial(THIS_MACHINE.cannot_run, self._target),
         )
-        for i, task in enumerate(self._tasks):
-            if roofline and self._is_small(i):
+        if not roofline:
+            return
+        limits = [o.count * task.progress.limit for o, task in zip(self._operators, self._tasks)]
+        for task, limit in zip(self._tasks, limits):
+            if limit < _SMALL_SHARE * sum(limits):
+                task.progress.first_round = _FEW
                 task.progress.kind = task.key  # others do not wait for what it finds
-
-    def _round(self, task: int, size: int) -> int:
-        """See `TuningRun`."""
-        begins = not self._tasks[task].progress.begun
-        return min(size, _FEW) if begins and self._is_small(task) else size
-
-    def _is_small(self, task: int) -> bool:
-        """Whether a task hardly matters, if all are at their limits; False if these are unknown."""
-        limits = [
-            operator.count * self._tasks[operator.tasks[0]].progress.limit
-            for operator in self._operators
-        ]
-        return limits[task] < _SMALL_SHARE * sum(limits)
 
     def _use_confirmed(self, task: TaskState, best: Trial | TuningRecord, latency: float) -> str:
         """See `TuningRun`."""

@@ -140,11 +140,6 @@ class TaskState(task_state.TaskState):
         """See `tuning.task_state.TaskState`."""
         return self._store.best(self)
 
-    @property
-    def can_propose(self) -> bool:
-        """See `tuning.task_state.TaskState`."""
-        return True
-
     def add(self, trial: Trial) -> None:
         """Count a trial of a candidate."""
         self.progress.pending -= 1
@@ -171,6 +166,8 @@ class TaskState(task_state.TaskState):
 
 class OpEvoTask(TaskState):
     """A task of which OpEvo gets each result as it comes, and proposes while others run."""
+
+    can_propose = True
 
     @cached_property
     def search(self) -> Any:

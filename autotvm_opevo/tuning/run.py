@@ -306,7 +306,9 @@ class TuningRun(ABC):
                 self._task_scheduler, progress, self._operators, left, self._rng
             )
             size = round_size(begun, self._budget.trials, len(progress), self._batch)
-            self._round_left = self._round(self._current, min(size, most))
+            if not progress[self._current].begun:
+                size = min(size, progress[self._current].first_round)
+            self._round_left = min(size, most)
         task = self._tasks[self._current]
         if not task.can_propose:
             return None
@@ -349,10 +351,6 @@ class TuningRun(ABC):
         if ends_round := batch.ends_round or not task.progress.active:
             task.end_round()
         self.display.show(self._rows(), batch.task, self._latency(), ends_round)
-
-    def _round(self, task: int, size: int) -> int:
-        """Number of trials of a task's next round, if it would have `size`."""
-        return size
 
     def _confirm(self) -> None:
         """Time the best trials of each task again, the largest share of the network's latency

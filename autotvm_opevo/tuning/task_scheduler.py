@@ -58,6 +58,8 @@ class TaskProgress:
     limit : float
         Latency in seconds that no trial is expected to get below: the device's roofline; 0 if
         unknown.
+    first_round : int
+        Largest number of trials in its first round.
     """
 
     flop: float = 0.0
@@ -68,6 +70,7 @@ class TaskProgress:
     seconds: float = 0.0
     pending: int = 0
     limit: float = 0.0
+    first_round: int = _MAX_ROUND_SIZE
 
     @property
     def begun(self) -> int:
