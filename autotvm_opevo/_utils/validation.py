@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 from numbers import Real
-from typing import Any
+from os import PathLike
+from typing import Any, Union
 
 import numpy as np
+
+Path = Union[str, PathLike[str]]
+
+
+def as_paths(paths: Path | Iterable[Path]) -> list[Path]:
+    """One path, or several, as a list.
+
+    >>> as_paths("log.json"), as_paths(())
+    (['log.json'], [])
+    """
+    return [paths] if isinstance(paths, (str, PathLike)) else list(paths)
 
 
 def as_integer(name: str, value: Any, at_least: int = 1) -> int:

@@ -20,7 +20,7 @@ from tvm.autotvm import record
 from tvm.autotvm.measure import MeasureResult
 
 from autotvm_opevo._utils.timeouts import run_compiler
-from autotvm_opevo._utils.validation import as_integer
+from autotvm_opevo._utils.validation import as_integer, as_paths
 from autotvm_opevo.autotvm.best_file import BestFile
 from autotvm_opevo.autotvm.evaluation import evaluate_network
 from autotvm_opevo.autotvm.extraction import Extraction, extract, without_tophub
@@ -156,7 +156,7 @@ def tune_network(
     learns = transfer and can_learn(tuner)
     # AutoTVM's draw from the global generator
     seeded = seed is not None and "seed" in inspect.signature(tuner).parameters
-    history = [history] if isinstance(history, (str, PathLike)) else list(history)
+    history = as_paths(history)
     if history and not learns:
         given = "transfer=False" if not transfer else describe_tuner(tuner, None)
         raise ValueError(

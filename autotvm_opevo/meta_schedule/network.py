@@ -21,7 +21,7 @@ from tvm.s_tir.meta_schedule.utils import cpu_count, fork_seed
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
-from autotvm_opevo._utils.validation import as_integer
+from autotvm_opevo._utils.validation import as_integer, as_paths
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import check_shapes, lower_as_imported
 from autotvm_opevo.meta_schedule.database import (
@@ -178,7 +178,7 @@ def tune_network(
             "work_dir must be a work directory of MetaSchedule or a new one: "
             f"{describe_file(folder)}"
         )
-    history = [history] if isinstance(history, (str, PathLike)) else list(history)
+    history = as_paths(history)
     if strategy is not None and (history or not transfer):
         raise ValueError(
             "transfer and history are for the default strategy, or arguments of an "

@@ -24,7 +24,7 @@ from tvm.target import Target
 from tvm.target.codegen import target_has_features
 
 from autotvm_opevo._utils.text import describe, last_line
-from autotvm_opevo._utils.validation import as_integer
+from autotvm_opevo._utils.validation import as_integer, as_paths
 from autotvm_opevo.meta_schedule.database import fitness, records_of
 from autotvm_opevo.meta_schedule.history import describe_history, read_history
 from autotvm_opevo.meta_schedule.space import DecisionSpace
@@ -117,7 +117,7 @@ class OpEvoStrategy(PySearchStrategy):
         # Shared by all clones. Weak: TVM calls no `post_tuning` after an error.
         self._searches: list[ref[TaskSearch]] = []
         self.learned_from: dict[str, dict[str, int]] = {}
-        paths = [history] if isinstance(history, (str, PathLike)) else list(history)
+        paths = as_paths(history)
         if paths and not self.can_transfer:
             raise ValueError(
                 'history needs transfer=True and surrogate="gp": without them, nothing is '
