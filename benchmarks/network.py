@@ -21,10 +21,9 @@ import numpy as np
 import tvm
 from tvm import autotvm
 
-from autotvm_opevo.autotvm import OpEvoTuner, tune_network
+from autotvm_opevo.autotvm import OpEvoTuner, default_measure_option, tune_network
 from autotvm_opevo.autotvm.evaluation import Instance, build, random_inputs
 from autotvm_opevo.autotvm.folding import fold
-from autotvm_opevo.autotvm.measurer import default_measure_option
 from autotvm_opevo.networks import relay as workloads
 
 

@@ -7,6 +7,7 @@ require_autotvm()
 from autotvm_opevo.autotvm.baselines import GBFSTuner, NA2CTuner, NoSETuner
 from autotvm_opevo.autotvm.builder import LocalBuilder
 from autotvm_opevo.autotvm.comparison import compare_logs
+from autotvm_opevo.autotvm.measurer import default_measure_option
 from autotvm_opevo.autotvm.network import tune_network
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.targets import local_target
@@ -24,6 +25,7 @@ __all__ = [
     "OpEvoTuner",
     "TuningResult",
     "compare_logs",
+    "default_measure_option",
     "local_target",
     "tune_network",
 ]

@@ -165,8 +165,12 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
     ForkServer.start("autotvm_opevo.autotvm")  # it imports TVM while this process does
     from tvm import autotvm
 
-    from autotvm_opevo.autotvm import OpEvoTuner, local_target, tune_network
-    from autotvm_opevo.autotvm.measurer import default_measure_option
+    from autotvm_opevo.autotvm import (
+        OpEvoTuner,
+        default_measure_option,
+        local_target,
+        tune_network,
+    )
     from autotvm_opevo.autotvm.targets import as_target
     from autotvm_opevo.networks import relay as workloads
 

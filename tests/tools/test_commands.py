@@ -17,8 +17,9 @@ from instant_measuring import instant
 from onnx_files import save_onnx
 from tvm import autotvm
 
+from autotvm_opevo import autotvm as adapter
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import local_target, measurer
+from autotvm_opevo.autotvm import local_target
 from autotvm_opevo.networks import relay as workloads
 
 # A busy machine takes several times as long.
@@ -91,7 +92,7 @@ def test_commands_run(name, arguments, given, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOPHUB_LOCATION", "NONE")  # nothing is downloaded
     measure_option = instant()
-    monkeypatch.setattr(measurer, "default_measure_option", lambda *_: measure_option)
+    monkeypatch.setattr(adapter, "default_measure_option", lambda *_: measure_option)
     monkeypatch.setattr(autotvm, "measure_option", lambda **_: measure_option)
     time_two_rounds(monkeypatch)
     written = {"--log", "--output", "-o", "--picture"}
