@@ -226,8 +226,8 @@ class StrategyTask(TaskState):
             self._tvm.notify_runner_results(candidates, results)
             built = [trial for trial in trials if not trial.failure.startswith("build")]
             if self._strategy.cost_model is not None and built:
-                tried, results = zip(*((trial.candidate, trial.result) for trial in built))
-                self._strategy.cost_model.update(self._tvm, list(tried), list(results))
+                tried, ran = zip(*((trial.candidate, trial.result) for trial in built))
+                self._strategy.cost_model.update(self._tvm, list(tried), list(ran))
 
     def _propose(self, size: int, others: Sequence[Any]) -> list[MeasureCandidate]:
         with interrupts_in_tvm(defer=True):
