@@ -7,8 +7,8 @@ later runs with the same log: which trials were re-measured, and how fast the ma
 run log is optional: a log without one, or with a damaged one, remains valid. A run that was killed
 has a `RunStarted` without a `RunEnded`. Needs no TVM.
 
-A new kind of event is a class here, its name in `_EVENTS`, a branch of `Runs.replay` if a later run
-or a report needs it, and a row of docs/reference/files.md.
+A new kind of event is a class here, a branch of `Runs.replay` if a later run or a report needs it,
+and a row of docs/reference/files.md.
 """
 
 from __future__ import annotations
@@ -188,18 +188,7 @@ class NetworkCompared(Event):
         return cls(race.latency(0).value, race.latency(1).value, list(speedup) if known else [])
 
 
-_EVENTS = Union[
-    RunStarted,
-    KnobsMapped,
-    MachineMeasured,
-    MeasuringBegan,
-    TrialEnded,
-    BestConfirmed,
-    DevicesLeft,
-    RunEnded,
-    BestWritten,
-    NetworkCompared,
-]
+_EVENTS: Any = Union[tuple(Event.__subclasses__())]
 
 
 class RunLog:
