@@ -16,7 +16,7 @@ from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, failure, fastest, key_of, seconds
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.tuner import SearchTuner, TunerFactory
-from autotvm_opevo.search.transfer import Source, count_origins
+from autotvm_opevo.search.transfer import count_origins
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.record_lines import task_name
 from autotvm_opevo.tuning.run_log import THIS_RUN
@@ -38,6 +38,7 @@ class TaskState(task_state.TaskState):
     """
 
     best: Record | None = None
+    learned_from: Mapping[str, int] = {}
 
     def __init__(
         self,
@@ -124,12 +125,7 @@ class TaskState(task_state.TaskState):
                 source = other.tuner.as_source()
                 if any(source.results.values()):  # a tuner gets results by the batch
                     sources.append(source._replace(origin=THIS_RUN))
-        tuner.learn_from(sources)
-
-    @property
-    def learned_from(self) -> dict[str, int]:
-        """See `tuning.task_state.TaskState`."""
-        return count_origins(self._tuner.sources) if self._tuner is not None else {}
+        self.learned_from = count_origins(tuner.learn_from(sources))
 
     def _propose(self, size: int, others: Sequence[TaskState]) -> list[ConfigEntity]:
         """Ask the tuner for up to `size` configurations to measure.
@@ -218,7 +214,6 @@ class ForeignTuner:
 
     can_transfer = False
     proposes_ahead = False  # each batch needs the results of the one before
-    sources: Sequence[Source] = ()
 
     def __init__(self, tuner: Tuner, known: Mapping[int, Record], knobs: KnobSpace) -> None:
         self._tuner, self._known, self._knobs = tuner, known, knobs
