@@ -47,6 +47,7 @@ class TaskSearch:
 
     def __init__(self, name: str, decisions: DecisionSpace, search: OpEvo) -> None:
         self._name, self._decisions, self._search = name, decisions, search
+        self._index = decisions.space.index
         # by a candidate's index in the space; 0 for a rejected one
         self._fitness: dict[int, float] = {}
         self.source = decisions.by_role(self._fitness)._replace(origin=THIS_RUN)
@@ -158,6 +159,3 @@ class TaskSearch:
 
     def _is_known(self, index: int) -> bool:
         return index in self._fitness or index in self._pending
-
-    def _index(self, configuration: Configuration) -> int:
-        return self._decisions.space.index(configuration)
