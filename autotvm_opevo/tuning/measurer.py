@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from math import inf
 from typing import Any, NamedTuple
@@ -150,27 +150,21 @@ class Measurer(ABC):
 
     @contextmanager
     def _on_device(self, is_this_cpu: bool) -> Iterator[None]:
-        """Time a trial on its device within; on this machine's CPU, alone."""
-        with self._alone() if is_this_cpu else nullcontext():
+        """Time a trial on its device; nothing else of this measurer uses it, if it is this CPU."""
+        with ExitStack() as stack:
+            if is_this_cpu:
+                assert self._builders is not None
+                self._free.wait()
+                stack.enter_context(self._device)
+                if self._closed:
+                    raise ChildProcessError("closed before it could run")
+                self._builders.pause()
+                stack.callback(self._builders.resume)
             start = time.monotonic()
             try:
                 yield
             finally:
                 self._ran.append(time.monotonic() - start)  # by several threads
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Let nothing else of this measurer use this machine's CPU."""
-        assert self._builders is not None
-        self._free.wait()
-        with self._device:
-            if self._closed:
-                raise ChildProcessError("closed before it could run")
-            self._builders.pause()
-            try:
-                yield
-            finally:
-                self._builders.resume()
 
 
 def measured(trial: Any) -> Future[Any]:
