@@ -11,10 +11,10 @@ from typing import Any, Union
 
 import numpy as np
 
-Path = Union[str, PathLike[str]]
+AnyPath = Union[str, PathLike[str]]
 
 
-def as_paths(paths: Path | Iterable[Path]) -> list[Path]:
+def as_paths(paths: AnyPath | Iterable[AnyPath]) -> list[AnyPath]:
     """One path, or several, as a list.
 
     >>> as_paths("log.json"), as_paths(())
