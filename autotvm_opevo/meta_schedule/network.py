@@ -230,8 +230,7 @@ def tune_network(
             if has_trials and strategy.can_transfer:
                 if others:
                     sources += without_copies(sources_of(others, str(folder)), sources)
-                strategy = strategy.clone()  # the caller's keeps its own history
-                strategy.history = sources
+                strategy = strategy.with_history(sources)
             if has_trials and (history or strategy.history):
                 notes.append(f"learning from {describe_history(strategy.history)}")
             description = strategy.description

@@ -230,6 +230,12 @@ class OpEvoStrategy(PySearchStrategy):
         strategy.learned_from = self.learned_from
         return strategy
 
+    def with_history(self, history: list[Source]) -> Any:
+        """The same strategy with another history."""
+        strategy = self.clone()
+        strategy.history = history
+        return strategy
+
 
 def prior(target: Target) -> Sequence[Source]:
     """The sources that come with this package for a CPU, with knobs by role."""
