@@ -23,9 +23,9 @@ class RequirementError(ImportError):
     'found no TVM. Install one.'
     """
 
-    def __init__(self, found: str, what_to_do: str) -> None:
-        super().__init__(f"found {found}. {what_to_do}")
-        self.found = found
+    def __init__(self, problem: str, what_to_do: str) -> None:
+        super().__init__(f"found {problem}. {what_to_do}")
+        self.problem = problem
         self.what_to_do = what_to_do
 
 
@@ -45,11 +45,11 @@ def require(module: str, name: str, lacks: Callable[[], str], what_to_do: str) -
         try:
             return import_module(module)
         except Exception as error:  # OSError if a library cannot be loaded; others occur, too
-            found = f"{what} cannot be imported: {type(error).__name__}: {error}"
+            problem = f"{what} cannot be imported: {type(error).__name__}: {error}"
             if isinstance(error, ModuleNotFoundError):
                 is_absent = f"{module}.".startswith(f"{error.name}.")
-                found = absent() if is_absent else f"{what} lacks a module: {error}"
-            raise RequirementError(found, what_to_do) from error
+                problem = absent() if is_absent else f"{what} lacks a module: {error}"
+            raise RequirementError(problem, what_to_do) from error
 
     _remove_memoize_folder_at_exit()
     tvm = load("tvm", "a TVM that", lambda: "no TVM: there is no module 'tvm'")

@@ -75,7 +75,8 @@ def compare_logs(
     target : str or tvm.target.Target, optional
         That of the logs' records by default, if they have one in common.
     logs : sequence of str or path
-        AutoTVM's; they are only read. ``NAME.best.json`` of `tune_network` has what was confirmed.
+        AutoTVM's; they are only read. ``NAME.best.json`` of `tune_network` has the re-measured
+        best.
     time_limit : float
         Seconds for all timings; it takes longer by what the builds take, a few seconds for each
         log.
@@ -202,7 +203,7 @@ def _of_network(
         return best
     workloads = {task.workload for task in tasks}
     recorded = [measured for measured, _ in records.values()]
-    if others := {str(one.target) for one in recorded if one.task.workload in workloads}:
+    if others := {str(record.target) for record in recorded if record.task.workload in workloads}:
         raise ValueError(
             f"{name} has records of this network for {', '.join(sorted(others))}, none for "
             f"{target}: choose with --target"

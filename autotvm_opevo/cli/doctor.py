@@ -52,12 +52,12 @@ class Finding:
     """One line of the diagnosis; `ok` is None for an optional component that is not installed."""
 
     name: str
-    found: str
+    value: str
     ok: bool | None = True
     what_to_do: str = ""
 
     def __str__(self) -> str:
-        line = f"{_MARKS[self.ok]:<3}{self.name:<16}{self.found}"
+        line = f"{_MARKS[self.ok]:<3}{self.name:<16}{self.value}"
         return f"{line}\n{'':19}{self.what_to_do}" if self.what_to_do else line
 
 
@@ -74,7 +74,10 @@ def examine() -> list[Finding]:
     ]
     autotvm, one_works = adapters[0].ok is True, any(adapter.ok for adapter in adapters)
     if one_works:  # no TVM has both
-        adapters = [one if one.ok else Finding(one.name, one.found, None) for one in adapters]
+        adapters = [
+            adapter if adapter.ok else Finding(adapter.name, adapter.value, None)
+            for adapter in adapters
+        ]
     elif not find_spec("tvm"):  # the search works on spaces of the user's own
         adapters = [replace(adapter, ok=None) for adapter in adapters]
     system = f"{platform.system()} {platform.machine()}"
@@ -93,14 +96,14 @@ def _adapter(name: str, folder: str, use: str) -> Finding:
         requirement = import_module(f"autotvm_opevo.{folder}.requirement")
         return Finding(name, f"{getattr(requirement, f'require_{folder}')()}: `{use}` works")
     except ImportError as error:
-        found, what_to_do = getattr(error, "found", str(error)), getattr(error, "what_to_do", "")
-        return Finding(name, found, False, what_to_do)
+        problem = getattr(error, "problem", str(error))
+        return Finding(name, problem, False, getattr(error, "what_to_do", ""))
 
 
 def _compilers() -> Iterator[Finding]:
     names = ("g++", "gcc", "clang++", "clang", "c++", "cc")
-    if found := next(filter(None, map(shutil.which, names)), None):
-        yield Finding("C compiler", found)
+    if compiler := next(filter(None, map(shutil.which, names)), None):
+        yield Finding("C compiler", compiler)
     else:
         what_to_do = "TVM needs one to link what it measures: install g++ or clang"
         yield Finding("C compiler", "none found", False, what_to_do)
@@ -194,8 +197,8 @@ def _optional(autotvm: bool) -> Iterator[Finding]:
             named = " ".join(f"'{ONNX}'" if package == "onnx" else package for package in missing)
             yield Finding(name, f"not installed: pip install {named}", None)
         else:
-            found = ", ".join(f"{package} {_version(package)}" for package in packages)
-            yield Finding(name, found)
+            versions = ", ".join(f"{package} {_version(package)}" for package in packages)
+            yield Finding(name, versions)
 
 
 def _version(package: str) -> str:

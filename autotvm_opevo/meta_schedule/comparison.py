@@ -64,8 +64,8 @@ def compare_logs(
     target : str, dict or tvm.target.Target, optional
         That of the databases' records by default, if they have one in common.
     logs : sequence of str or path
-        Folders of databases. The folder ``best`` in a work directory of `tune_network` has what was
-        confirmed.
+        Folders of databases. The folder ``best`` in a work directory of `tune_network` has the
+        re-measured best.
     time_limit : float
         Seconds for all timings; it takes longer by what the builds take.
     runner : optional

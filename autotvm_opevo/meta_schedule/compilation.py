@@ -47,7 +47,7 @@ def compile_network(
     database : str, path or Database, optional
         ``result.best_file``, or any database or union of some, of which each operator gets the
         fastest record for this target, or else for another one, with a warning. Operators without
-        any stay untuned, with a warning, too. If `tune_network` found that the network is faster
+        any keep their default, with a warning, too. If `tune_network` found that the network is faster
         untuned, its best file says so, and the network is compiled as imported; so are operators
         whose lowering changes the outputs.
 
@@ -124,8 +124,8 @@ def warn_of_untuned(name: str, untuned: int, operators: int) -> None:
     """Warn if a database has no record for some operators of a network."""
     if untuned:
         logger.warning(
-            "%s has no record for %d of %s, which stay untuned: they may have been lowered "
-            "differently, by another version or as another network",
+            "%s has no record for %d of %s, which keep their default: they may have been "
+            "lowered differently, by another version or as another network",
             name,
             untuned,
             pluralize(operators, "operator"),

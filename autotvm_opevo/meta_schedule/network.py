@@ -100,7 +100,7 @@ def tune_network(
     mod : tvm.IRModule
         The network, as imported by one of Relax's frontends: its function ``main``, or its only
         one. Operators whose shapes or loops are known only in a run, such as those after
-        ``nonzero``, stay untuned.
+        ``nonzero``, keep their default.
     params : dict or list, optional
         Its weights, by name, or as Relax's frontends return them; see `compile_network`.
     target : str, dict or tvm.target.Target

@@ -36,8 +36,8 @@ def serve(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0
     try:
         server = make_server(logs, title, port)
     except OSError as error:
-        found = f"cannot listen on port {port} ({error.strerror})"
-        raise OSError(f"{found}: give another, or none for any free port") from error
+        problem = f"cannot listen on port {port} ({error.strerror})"
+        raise OSError(f"{problem}: give another, or none for any free port") from error
     with server, suppress(KeyboardInterrupt):
         print(f"http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C to stop)", flush=True)
         server.serve_forever()

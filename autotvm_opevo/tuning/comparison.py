@@ -143,11 +143,11 @@ class Comparison:
         runs: list[float] = []  # seconds, by network
 
         def run_once() -> list[tuple[float, bool]]:
-            found = []
+            outputs_of = []
             for network in networks:
                 instance = network()
                 start = time.monotonic()
-                found.append(instance.outputs())
+                outputs_of.append(instance.outputs())
                 latency = time.monotonic() - start
                 if latency <= _EVALUATION_SECONDS:  # the first may compile kernels
                     start = time.monotonic()
@@ -155,7 +155,7 @@ class Comparison:
                     latency = time.monotonic() - start
                 runs.append(latency)
                 del instance  # before the next one is loaded
-            expected, *actual = found
+            expected, *actual = outputs_of
             return [compare_outputs(expected, outputs, self.dtypes) for outputs in actual]
 
         def done() -> str:

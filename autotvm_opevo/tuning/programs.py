@@ -133,8 +133,8 @@ def is_quantized(dtypes: Iterable[str]) -> bool:
     >>> is_quantized(["int8"]), is_quantized(["float8_e4m3fn"]), is_quantized(["bool", "bfloat16"])
     (True, True, False)
     """
-    bits = (re.search(r"\d+", name) for name in dtypes)
-    return any(int(found.group()) <= 8 for found in bits if found)
+    numbers = (re.search(r"\d+", name) for name in dtypes)
+    return any(int(bits.group()) <= 8 for bits in numbers if bits)
 
 
 def random_arrays(types: Iterable[tuple[tuple[int, ...], str]]) -> list[Array]:

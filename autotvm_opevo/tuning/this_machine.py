@@ -261,12 +261,12 @@ def _file() -> Path:
 
 def _remembered(machine: list[Any]) -> str:
     """What was found on this machine; empty if nothing was."""
-    found = ""
+    target = ""
     with suppress(OSError, RuntimeError):
         for _, entry in jsonl.read(_file().read_bytes().splitlines()):
             if isinstance(entry, dict) and entry.get("machine") == machine:
-                found = str(entry.get("target", found))
-    return found
+                target = str(entry.get("target", target))
+    return target
 
 
 def _remember(machine: list[Any], target: str, flops: dict[str, float]) -> None:

@@ -98,7 +98,7 @@ def test_a_hanging_or_crashing_device_query_is_reported(monkeypatch, script, fou
     monkeypatch.setattr(doctor, "_QUERY", script)
     if "sleep" in script:
         monkeypatch.setattr(doctor, "_PATIENCE", 1)
-    assert any(found in finding.found for finding in doctor._devices(autotvm=True))
+    assert any(found in finding.value for finding in doctor._devices(autotvm=True))
 
 
 @pytest.mark.parametrize(("kinds", "ok"), [("", False), ("cuda", None)])
@@ -116,7 +116,7 @@ def test_cores_that_tvm_leaves_idle_are_named(monkeypatch, threads, said, quick_
     if said:
         assert (
             "TVM runs kernels on 2 of 4 cores: TVM_NUM_THREADS=4 uses all"
-            in findings["threads"].found
+            in findings["threads"].value
         )
 
 
@@ -145,7 +145,7 @@ def test_the_cpus_target_is_one_whose_code_has_run(monkeypatch, script, found, o
     monkeypatch.setattr(doctor, "_CPU_QUERY", script)
     monkeypatch.setattr(doctor, "_PATIENCE", 2 if "sleep" in script else 60)
     finding = doctor._cpu("autotvm")
-    assert found in finding.found
+    assert found in finding.value
     assert finding.ok is ok
 
 
@@ -162,7 +162,7 @@ def test_missing_optional_packages_are_no_fault(monkeypatch):
     monkeypatch.setattr(doctor, "_version", lambda name: "")
     for finding in doctor._optional(autotvm=True):
         assert str(finding).startswith("   ")
-        assert "not installed" in finding.found
+        assert "not installed" in finding.value
 
 
 @pytest.mark.parametrize(
@@ -171,4 +171,4 @@ def test_missing_optional_packages_are_no_fault(monkeypatch):
 )
 def test_warns_of_xgboost_versions_that_break_tvms_default(monkeypatch, version, words):
     monkeypatch.setattr(doctor, "_version", lambda name: version if name == "xgboost" else "")
-    assert words in by_name(doctor._optional(autotvm=True))["xgboost"].found
+    assert words in by_name(doctor._optional(autotvm=True))["xgboost"].value

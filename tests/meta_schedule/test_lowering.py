@@ -142,7 +142,7 @@ def test_operators_without_a_record_are_counted_in_a_warning(tuned, caplog):
     compile_network(*network(), cpu(), tuned)
     assert not caplog.records
     compile_network(*workloads.mlp(), cpu(), tuned)
-    assert "no record for 4 of 4 operators, which stay untuned" in caplog.text
+    assert "no record for 4 of 4 operators, which keep their default" in caplog.text
 
 
 def test_a_record_for_the_target_is_preferred_to_a_faster_one_for_another(tuned, caplog):
