@@ -34,6 +34,7 @@ without records of this network; 130 interrupted."""
 
 def add_arguments(compare: argparse.ArgumentParser) -> None:
     """Add the command's arguments to its parser."""
+    compare.usage = f"%(prog)s LOG [LOG ...] {workload.USAGE} [options]"
     compare.add_argument(
         "logs", nargs="+", metavar="LOG", help="AutoTVM log, or folder of a MetaSchedule database"
     )
@@ -44,7 +45,7 @@ def add_arguments(compare: argparse.ArgumentParser) -> None:
         type=duration,
         default=180.0,
         metavar="TIME",
-        help="end the timings after this time: seconds, or such as 2m (default: 3m); builds come "
+        help="stop timing after this time: seconds, or 45s, 90m, 2h (default: 3m); builds come "
         "before it",
     )
     workload.add_devices(compare, "time on a device")

@@ -36,6 +36,7 @@ different outputs or could not be compared; 2 invalid arguments; 130 interrupted
 
 def add_arguments(tune: argparse.ArgumentParser) -> None:
     """Add the command's arguments to its parser."""
+    tune.usage = f"%(prog)s {workload.USAGE} --log LOG [options]"
     workload.add_workload(tune)
     workload.add_target(tune, "this machine's GPU if it has one, or its CPU")
     tune.add_argument(
@@ -53,7 +54,7 @@ def add_arguments(tune: argparse.ArgumentParser) -> None:
         "--time-limit",
         type=duration,
         metavar="TIME",
-        help="for all trials and re-measurements: seconds, or 45s, 90m, 2h",
+        help="stop after this time, re-measuring included: seconds, or 45s, 90m, 2h",
     )
     tune.add_argument(
         "--tuner",

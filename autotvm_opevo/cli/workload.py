@@ -13,6 +13,8 @@ from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.cli.argument_types import address, attribute, named_shape, positive, shape
 from autotvm_opevo.networks.names import AUTOTVM, META_SCHEDULE, check_network
 
+# In the usage of a command, whose options are too many for one line.
+USAGE = "(--network NAME | --model FILE | --operator NAME)"
 _REPEATABLE: Any = {"action": "append", "default": []}
 
 
