@@ -47,9 +47,9 @@ def compile_network(
     database : str, path or Database, optional
         ``result.best_file``, or any database or union of some, of which each operator gets the
         fastest record for this target, or else for another one, with a warning. Operators without
-        any keep their default, with a warning, too. If `tune_network` found that the network is faster
-        untuned, its best file says so, and the network is compiled as imported; so are operators
-        whose lowering changes the outputs.
+        any keep their default, with a warning, too. If `tune_network` found that the network is
+        faster untuned, its best file says so, and the network is compiled as imported; so are
+        operators whose lowering changes the outputs.
 
     Returns
     -------
