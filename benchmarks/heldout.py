@@ -27,6 +27,12 @@ from benchmarks.tables import merge_xgb
 
 TUNERS = ("OpEvo", "OpEvo-published", "XGB")
 BASELINE = "XGB"
+# In the picture.
+LABELS = {
+    "OpEvo": "OpEvo, Gaussian process",
+    "OpEvo-published": "OpEvo as published",
+    "XGB": "XGBTuner",
+}
 GOAL = 0.95
 
 _HEAD = [
@@ -76,11 +82,12 @@ def main(arguments: list[str] | None = None) -> None:
         )
         results = run_all(made, options.out / "runs.jsonl", options.workers)
     runs = grouped(results)
-    draw(runs, options.seconds_per_trial, options.picture or options.out / "heldout.png")
+    # a landscape without an AutoTVM template has no loops for XGBTuner's features
+    kernels = {run["landscape"] for run in results if run["tuner"] == KNOBS}
+    picture = options.picture or options.out / "heldout.png"
+    draw(runs, options.seconds_per_trial, picture, len(kernels))
     text = tables(runs, options.seconds_per_trial)
     if options.publish:
-        # a landscape without an AutoTVM template has no loops for XGBTuner's features
-        kernels = {run["landscape"] for run in results if run["tuner"] == KNOBS}
         summarized = summary(runs, options.seconds_per_trial, kernels)
         publish.publish(options.publish, text, "heldout", arguments, summary=summarized)
     print(text)
@@ -100,11 +107,15 @@ def grouped(results: list[Run]) -> Runs:
     return runs
 
 
-def draw(runs: Runs, seconds_per_trial: float, path: Path) -> None:
-    """Draw medians and quartiles over all runs, in a panel over trials and one over time."""
-    pooled = {tuner: [run for some in by.values() for run in some] for tuner, by in runs.items()}
+def draw(runs: Runs, seconds_per_trial: float, path: Path, kernels: int = 0) -> None:
+    """Draw medians and quartiles over all runs, in a panel over trials and one over time; `kernels`
+    of the landscapes have no AutoTVM template.
+    """
+    pooled = {
+        LABELS[tuner]: [run for some in by.values() for run in some] for tuner, by in runs.items()
+    }
     over_trials = {tuner: np.array([curve(run) for run in some]) for tuner, some in pooled.items()}
-    trials = np.arange(1, over_trials[BASELINE].shape[1] + 1)
+    trials = np.arange(1, over_trials[LABELS[BASELINE]].shape[1] + 1)
     seconds = np.linspace(0, len(trials) * seconds_per_trial, 512)[1:]
     over_time = {
         t: np.array([curve_over_time(run, seconds, seconds_per_trial) for run in some])
@@ -112,7 +123,9 @@ def draw(runs: Runs, seconds_per_trial: float, path: Path) -> None:
     }
     label = f"seconds ({seconds_per_trial:g} per trial + the tuner's own)"
     count = " or ".join(map(str, sorted({len(some) for some in pooled.values()})))
-    title = f"{len(runs[BASELINE])} held-out search spaces: median and quartiles of {count} runs"
+    operators = len(runs[BASELINE]) - kernels
+    spaces = f"{operators} AutoTVM operators and {kernels} GPU tables (XGBTuner: knobs only)"
+    title = f"{spaces}\nmedian and quartiles of {count} runs"
     plots.draw_panels(
         [("trials", trials, over_trials), (label, seconds, over_time)], title, GOAL, path
     )
@@ -144,7 +157,11 @@ def summary(runs: Runs, seconds_per_trial: float, kernels: set[str]) -> str:
     kernels without an AutoTVM template.
     """
     every = runs[BASELINE].keys()
-    groups = {"all": every, "AutoTVM's operators": every - kernels, "GPU kernels": every & kernels}
+    groups = {
+        "all": every,
+        "AutoTVM's operators": every - kernels,
+        "GPU tables (XGB by knobs)": every & kernels,
+    }
     rows = [
         [f"{name}: {len(landscapes)}", *row]
         for name, landscapes in groups.items()
