@@ -131,11 +131,11 @@ def table(runs: list[dict[str, Any]], rebuilt: list[dict[str, float]]) -> str:
     }
     kept = sum(now[OURS] >= GOOD * run["best"][OURS] for run, now in zip(runs, rebuilt))
     note = f"""\
-The best that is known has {known:.1f} GFLOPS. Rebuilt, and timed interleaved, {OURS}'s
-configuration is faster than {BASELINE}'s in {ahead[OURS]} of {count} runs after as long; after as
-many trials in {ahead[EQUAL_TRIALS]}. It reaches {GOOD:.0%} of the best that is known in
-{good[OURS]} runs, after as many trials in {good[EQUAL_TRIALS]}, {BASELINE}'s in {good[BASELINE]}.
-It has {GOOD:.0%} of what it had while tuning in {kept}."""
+The best that is known has {known:.1f} GFLOPS. The results of {count} runs are rebuilt, and timed
+interleaved. Against {BASELINE}'s, {OURS}'s is {ahead[OURS]} after equal
+time. After equal trials it is {ahead[EQUAL_TRIALS]}. It reaches {GOOD:.0%} of the best that is
+known in {good[OURS]} runs, after equal trials in {good[EQUAL_TRIALS]}, {BASELINE}'s in
+{good[BASELINE]}. It has {GOOD:.0%} of what it had while tuning in {kept}."""
     return f"{note}\n\n{markdown.table(head, rows)}"
 
 
@@ -143,12 +143,12 @@ def counts(ratios: Iterable[float]) -> str:
     """How many are above 1, and how many equal, as far as noise lets tell.
 
     >>> counts([1.1, 1.01, 0.9])
-    '1, as fast within 2% in 1, and slower in 1'
+    'faster in 1, within 2% in 1, slower in 1'
     """
     signs = [(ratio > EQUAL) - (ratio < 1 / EQUAL) for ratio in ratios]
     return (
-        f"{signs.count(1)}, as fast within {EQUAL - 1:.0%} in {signs.count(0)}, and slower in "
-        f"{signs.count(-1)}"
+        f"faster in {signs.count(1)}, within {EQUAL - 1:.0%} in {signs.count(0)}, "
+        f"slower in {signs.count(-1)}"
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PAGES = Path(__file__).parents[1] / "docs" / "results"
-# Of pages for readers; tables have lines of their own length.
+# Of paragraphs; tables have lines of their own length.
 _WIDTH = 100
 
 
@@ -94,7 +94,7 @@ def publish(
         )
     # an orphan is in no table of contents
     (tables / f"{section}.md").write_text(
-        f"---\norphan: true\n---\n\n# {section}\n\n{command}\n\n{text.strip()}\n{links}"
+        f"---\norphan: true\n---\n\n# {section}\n\n{command}\n\n{_wrap(text.strip())}\n{links}"
     )
     begin, end = f"<!-- {section} -->", f"<!-- end of {section} -->"
     for page in PAGES.glob("*.md"):

@@ -142,7 +142,7 @@ def _lead(network, runs):
         interval = geometric_mean_interval([one[other] / one[last] for one in mine])
         leads.append("{:.2f} times ({:.2f} to {:.2f}) as fast as {}".format(*interval, other))
     return (
-        f"{network}: {last} is {' and '.join(leads)}; geometric means over {len(mine)} seeds, 95% "
+        f"{network}: {last} is {' and '.join(leads)}. Geometric means over {len(mine)} seeds, 95% "
         "intervals by Student's t of logarithms."
     )
 

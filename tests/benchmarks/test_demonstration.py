@@ -30,12 +30,12 @@ def test_runs_are_counted():
     )
     printed = printed.replace("\n", " ")
     assert (
-        "faster than XGBTuner's in 2, as fast within 2% in 0, and slower in 1 of 3 runs after "
-        "as long" in printed
+        "Against XGBTuner's, OpEvoTuner's is faster in 2, within 2% in 0, slower in 1 after "
+        "equal time." in printed
     )
-    assert "after as many trials in 1, as fast within 2% in 0, and slower in 2." in printed
+    assert "After equal trials it is faster in 1, within 2% in 0, slower in 2." in printed
     assert (
-        "known in 2 runs, after as many trials in 1, XGBTuner's in 1. It has 90% of what it "
+        "known in 2 runs, after equal trials in 1, XGBTuner's in 1. It has 90% of what it "
         "had while tuning in 2." in printed
     )
 
