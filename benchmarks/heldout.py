@@ -160,7 +160,7 @@ def summary(runs: Runs, seconds_per_trial: float, kernels: set[str]) -> str:
     groups = {
         "all": every,
         "AutoTVM's operators": every - kernels,
-        "GPU tables (XGB by knobs)": every & kernels,
+        "GPU, XGB by knobs": every & kernels,
     }
     rows = [
         [f"{name}: {len(landscapes)}", *row]

@@ -83,7 +83,7 @@ def test_the_summary_tells_autotvm_s_operators_from_other_kernels():
     text = heldout.summary(heldout.grouped(results), seconds_per_trial=0.5, kernels={"b"})
     assert "| all: 2 | XGB | 10 |  | 12 |  |" in text
     assert "| AutoTVM's operators: 1 | XGB | 10 |  | 20 |  |" in text
-    assert "| GPU tables (XGB by knobs): 1 | XGB | 10 |  | 5 |  |" in text
+    assert "| GPU, XGB by knobs: 1 | XGB | 10 |  | 5 |  |" in text
 
 
 def test_rows_are_of_one_landscape_in_whatever_order_it_was_searched():
