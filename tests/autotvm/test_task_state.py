@@ -35,10 +35,8 @@ class TestTransfer:
     def test_a_task_learns_from_those_that_have_a_result(self):
         states = [self.state(16), self.state(32, 5), self.state(64)]
         states[0].learn_from(states)
-        assert (
-            states[0].propose(8)[-1]["order"].perm
-            == matmul_task(32).config_space.get(0)["order"].perm
-        )
+        proposed = {configuration["order"].perm for configuration in states[0].propose(4)}
+        assert proposed == {matmul_task(32).config_space.get(0)["order"].perm}
 
     def test_a_history_counts_from_the_start(self):
         task = matmul_task(32)
