@@ -23,7 +23,7 @@ from autotvm_opevo.tuning.record_lines import (
     FAILURES,
     UNUSED_OPTIONS,
     option_names,
-    split_records,
+    split_line,
     task_key,
     without_options,
 )
@@ -70,7 +70,7 @@ def failure(result: MeasureResult) -> tuple[str, str]:
     """Kind of a failure in words, and its message, which is empty for results from a log; both are
     for a success.
     """
-    kind = FAILURES[result.error_no]
+    kind = FAILURES[MeasureErrorNo(result.error_no)]  # which may be written as a float
     if not kind or len(result.costs) != 2:
         return kind, ""
     trace, error = result.costs
@@ -194,10 +194,20 @@ def read_fields(path: Path) -> Iterator[tuple[str, Fields]]:
 
     Other lines are skipped.
     """
+    seen: set[int] = set()
     with open(path, encoding="utf-8", errors="replace") as lines:
-        for part in split_records(map(str.encode, lines)):
-            line, fields = part.decode().strip(), None
-            with suppress(Exception):  # torn, or not a record
-                fields = parse_fields(line)
-            if fields:
-                yield line, fields
+        for line in map(str.strip, lines):
+            if line.startswith("#"):
+                continue
+            whole = _fields(line)
+            for part in [line] if whole else split_line(line):
+                fields = whole or _fields(part)
+                if fields and hash(part) not in seen:
+                    seen.add(hash(part))
+                    yield part, fields
+
+
+def _fields(line: str) -> Fields | None:
+    with suppress(Exception):  # torn, or not a record
+        return parse_fields(line)
+    return None

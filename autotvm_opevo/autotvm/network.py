@@ -93,7 +93,8 @@ def tune_network(
         Creates the tuner of a task: one of AutoTVM's tuner classes, or a function.
     task_scheduler : {"gradient", "equal", "round-robin"} or callable
         Chooses the task that gets the next trials: the one expected to reduce the network's latency
-        most, all equally, or each in turn.
+        most, all equally, or each in turn. See `tuning.task_scheduler.TaskScheduler` for what a
+        function of your own returns.
     early_stopping : int, optional
         Stop tuning a task after this many consecutive trials without improvement; the others share
         its trials.

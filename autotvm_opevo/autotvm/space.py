@@ -107,8 +107,8 @@ class KnobSpace:
 
     def own(self, config: ConfigEntity) -> ConfigEntity:
         """This space's ConfigEntity of the same values, whose ``index`` tells it from all others:
-        AutoTVM has several of entities that are equal, and those of a log may be of another list.
-        Raises as `configuration`.
+        AutoTVM's lists can have equal entities, at several indices; this takes the first. Raises as
+        `configuration`.
         """
         return self.config_entity(self.configuration(config))
 

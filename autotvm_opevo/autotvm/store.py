@@ -118,13 +118,13 @@ class TrialStore:
             sync(self.path.parent)
             self._read()
             self.run_log = RunLog(run_log_file(self.path), overwrite=not self.records)
-        except BaseException:
-            self.__exit__(None)
+            for known in self.run_log.runs.confirmed.values():
+                with suppress(ValueError):
+                    if confirmed := parse(known.record):
+                        self.confirmed[_task_of(confirmed)] = confirmed
+        except BaseException as error:
+            self.__exit__(type(error))
             raise
-        for known in self.run_log.runs.confirmed.values():
-            with suppress(ValueError):
-                if confirmed := parse(known.record):
-                    self.confirmed[_task_of(confirmed)] = confirmed
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -72,15 +72,15 @@ class TaskState(task_state.TaskState):
         taken = 0
         for measured, result in records:
             try:
-                config = self._knobs.own(measured.config)
+                number = self._knobs.own(measured.config).index
             except ValueError:  # of another version of the template
                 continue
             taken += 1
             # the one that apply_history_best would use
-            if config.index not in mine or seconds(result) < seconds(mine[config.index][1]):
-                mine[config.index] = MeasureInput(self.task.target, self.task, config), result
-        for trial, record in enumerate(mine.values(), start=1):
-            self._learn(record)
+            if number not in mine or seconds(result) < seconds(mine[number][1]):
+                mine[number] = MeasureInput(self.task.target, self.task, measured.config), result
+        for trial, (number, record) in enumerate(mine.items(), start=1):
+            self._learn(number, record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
         number = -1
@@ -147,7 +147,7 @@ class TaskState(task_state.TaskState):
     def add(self, record: Record) -> None:
         """Count a trial of a configuration that was proposed."""
         self.progress.pending -= 1
-        self._learn(record)
+        self._learn(record[0].config.index, record)
 
     def finish(self, trials: Sequence[Record]) -> None:
         """Update the tuner, once all configurations that were proposed together are measured."""
@@ -196,9 +196,9 @@ class TaskState(task_state.TaskState):
         except Exception:  # whatever a template raises
             return []
 
-    def _learn(self, record: Record) -> None:
-        measured, result = record
-        self._known[measured.config.index] = record
+    def _learn(self, number: int, record: Record) -> None:
+        result = record[1]
+        self._known[number] = record
         self.progress.seconds += max(0.0, float(result.all_cost))  # known from a log as well
         if (latency := seconds(result)) < self.latency:
             self.best, self._best_at = record, self.progress.trials + 1
@@ -217,7 +217,8 @@ class ForeignTuner:
 
     def __init__(self, tuner: Tuner, known: Mapping[int, Record], knobs: KnobSpace) -> None:
         self._tuner, self._known, self._knobs = tuner, known, knobs
-        self._asked: list[ConfigEntity] = []
+        # as the tuner has them, and as its task's records have them
+        self._asked: list[tuple[ConfigEntity, ConfigEntity]] = []
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
         """Up to `batch_size` configurations that are not known; none at the end."""
@@ -225,8 +226,9 @@ class ForeignTuner:
         for _ in range(len(self._known) + 1):
             if not self._tuner.has_next():
                 break
-            self._asked = [self._knobs.own(config) for config in self._tuner.next_batch(batch_size)]
-            fresh = [config for config in self._asked if config.index not in self._known]
+            asked = list(self._tuner.next_batch(batch_size))
+            self._asked = [(config, self._knobs.own(config)) for config in asked]
+            fresh = [own for _, own in self._asked if own.index not in self._known]
             if fresh:
                 return fresh
             self.update()
@@ -235,8 +237,8 @@ class ForeignTuner:
     def update(self, *_: object) -> None:
         """Pass on the results of the last batch, all of which are known by now."""
         task = self._tuner.task
-        inputs = [MeasureInput(task.target, task, config) for config in self._asked]
-        results = [self._known[config.index][1] for config in self._asked]
+        inputs = [MeasureInput(task.target, task, config) for config, _ in self._asked]
+        results = [self._known[own.index][1] for _, own in self._asked]
         self._asked = []
         if inputs:
             self._tuner.update(inputs, results)

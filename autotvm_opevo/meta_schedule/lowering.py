@@ -10,11 +10,18 @@ import tvm
 
 from autotvm_opevo.lowering import network
 from autotvm_opevo.lowering.entry import bind_params
-from autotvm_opevo.lowering.network import build
-from autotvm_opevo.meta_schedule.compilation import lower_for_tuning
+from autotvm_opevo.lowering.network import build, check_shapes
+from autotvm_opevo.meta_schedule.compilation import compile_network, lower_for_tuning
 from autotvm_opevo.meta_schedule.targets import as_target
 
-__all__ = ["build", "count_changes", "lower_as_imported", "lower_for_tuning"]
+__all__ = [
+    "build",
+    "check_shapes",
+    "compile_network",
+    "count_changes",
+    "lower_as_imported",
+    "lower_for_tuning",
+]
 
 
 def lower_as_imported(mod: tvm.IRModule, params: Any, target: Any) -> tvm.IRModule:

@@ -119,7 +119,8 @@ def tune_network(
         `LocalRunner`.
     task_scheduler : {"gradient", "equal", "round-robin"} or callable
         Chooses the task that gets the next trials: the one expected to reduce the network's latency
-        most, all equally, or each in turn.
+        most, all equally, or each in turn. See `tuning.task_scheduler.TaskScheduler` for what a
+        function of your own returns.
     cost_model : optional
         By default none, but for ``strategy="evolutionary"``, TVM's own, which needs one, ``"xgb"``.
     time_limit : float, optional

@@ -80,8 +80,10 @@ class TrialStore:
 
     def _load_best(self, best: Path) -> None:
         repair(best)
-        records = load_database(best).get_all_tuning_records()
-        self._best.update({self._task_of(record): record for record in records})
+        for record in load_database(best).get_all_tuning_records():
+            task = self._task_of(record)
+            if seconds(record.run_secs) < inf or task not in self._records:
+                self._best[task] = record  # but what was not measured gives way to any trial
         self.untuned, self.wrong_operators = untuned_networks(best), wrong_operators(best)
         known = 0
         with suppress(OSError, ValueError):  # of an earlier version, or torn

@@ -14,8 +14,9 @@ from typing import Any
 from autotvm_opevo._utils.imports import ONNX
 from autotvm_opevo._utils.text import last_line, pluralize
 from autotvm_opevo._utils.validation import as_integer
-from autotvm_opevo.tuning.logs import GIT_LFS, identify
 
+# How a file begins that stands for another one.
+_GIT_LFS = b"version https://git-lfs.github.com/"
 # Of an input whose rank is not known either: an image, for example.
 _EXAMPLE = (1, 3, 224, 224)
 
@@ -50,8 +51,9 @@ def load_onnx(path: str | PathLike[str]) -> Any:
 def _hint(path: Path) -> str:
     """Why a file may be unreadable; empty if that is not known."""
     if path.is_file():
-        if identify(path) == GIT_LFS:
-            return f"it is {GIT_LFS}; "
+        with open(path, "rb") as file:
+            if file.read(len(_GIT_LFS)) == _GIT_LFS:
+                return "it is a pointer of Git LFS, fetch the file with git lfs pull; "
         if path.suffix.lower() != ".onnx":
             return "models must be ONNX files, to which other formats can be exported; "
     return ""

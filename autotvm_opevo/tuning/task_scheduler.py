@@ -14,9 +14,11 @@ the progress.
 from __future__ import annotations
 
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Union
 
 from numpy.random import Generator
@@ -70,7 +72,7 @@ class TaskProgress:
     seconds: float = 0.0
     pending: int = 0
     limit: float = 0.0
-    first_round: int = _MAX_ROUND_SIZE
+    first_round: int = sys.maxsize
 
     @property
     def begun(self) -> int:
@@ -217,10 +219,15 @@ def choose(
     `ValueError` unless the task is an active one.
     """
     answer = scheduler(tasks, operators, remaining, rng)
-    chosen, most = answer if isinstance(answer, tuple) else (answer, remaining)
+    chosen, most = answer if isinstance(answer, tuple) else (answer, sys.maxsize)
     if not (0 <= chosen < len(tasks) and tasks[chosen].active):
         raise ValueError(
             f"task_scheduler must return the position of an active task, {chosen} returned"
+        )
+    if not (isinstance(most, Integral) and most >= 1):
+        raise ValueError(
+            "task_scheduler must return a position, or it and a number of trials of at least 1; "
+            f"{answer!r} returned"
         )
     return chosen, min(most, remaining)
 

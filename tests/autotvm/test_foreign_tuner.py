@@ -46,6 +46,22 @@ def test_what_is_known_is_answered_and_not_proposed():
     assert inner.told[2:] == [[(4, 5.0), (5, 6.0)]]
 
 
+def test_it_is_told_the_indices_that_it_asked_for_though_equal_entities_have_several():
+    task = matmul_task()
+    task.config_space._entity_map.clear()
+    task.config_space.space_map.clear()
+    task.config_space.define_knob("unroll", [1, 1, 2])
+    inner = Listening(task)
+    tuner = ForeignTuner(inner, known := {}, KnobSpace(task.config_space))
+    proposed = tuner.next_batch(3)
+    assert [config.index for config in proposed] == [0, 0, 2]
+    known.update(
+        {config.index: (measured(task, config), result(1.0 + config.index)) for config in proposed}
+    )
+    tuner.update()
+    assert inner.told == [[(0, 1.0), (1, 1.0), (2, 3.0)]]
+
+
 def test_a_batch_of_nothing_but_the_untuned_configuration_is_told_too():
     inner = Listening(TASK)
     tuner, known = foreign(inner, [])

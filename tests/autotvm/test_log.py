@@ -21,7 +21,7 @@ from small_templates import matmul_task
 from tvm import autotvm
 
 from autotvm_opevo._utils.atomic_files import LogInUse
-from autotvm_opevo.autotvm.log import parse
+from autotvm_opevo.autotvm.log import failure, parse, read_fields
 from autotvm_opevo.autotvm.store import TrialStore
 
 TASK = matmul_task()
@@ -494,3 +494,19 @@ class TestLock:
             TrialStore(tmp_path / "log.json"),
         ):
             pass
+
+
+@pytest.mark.parametrize("more", ['{"v": 0.1}', '{"i": [], "r": []}', " oops}"])
+def test_a_record_that_shares_its_line_is_read(tmp_path, more):
+    (line,) = lines([1])
+    write(tmp_path / "log", [line + more])
+    assert [text for text, _ in read_fields(tmp_path / "log")] == [line]
+
+
+def test_a_comment_is_no_record_though_it_is_indented(tmp_path):
+    write(tmp_path / "log", [f"  # {lines([1])[0]}"])
+    assert not list(read_fields(tmp_path / "log"))
+
+
+def test_the_kind_of_a_failure_may_be_written_as_a_float():
+    assert failure(result(1.0)._replace(error_no=7.0))[0] == "run timeout"

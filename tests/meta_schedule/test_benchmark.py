@@ -74,7 +74,7 @@ def test_the_table_of_networks_shows_medians_ranges_and_intervals():
     assert "| mlp | tune_relax | 2 (2 to 2) | 1 (1 to 1) | 9 |" in relax_network.table(runs)
     assert "| mlp | tune_network | 1 (0.5 to 2) | 2 (1 to 4) | 1 |" in relax_network.table(runs)
     assert (
-        "mlp: tune_network is 2.00 times (0.36 to 11.19) as fast as tune_relax; geometric means"
+        "mlp: tune_network is 2.00 times (0.36 to 11.19) as fast as tune_relax. Geometric means"
         in relax_network.table(runs)
     )
 

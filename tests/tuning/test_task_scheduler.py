@@ -290,6 +290,15 @@ def test_without_an_active_task_schedulers_raise(name):
         )
 
 
+@pytest.mark.parametrize("most", [0, -5, 2.5, None])
+def test_a_scheduler_may_cap_a_round_by_a_number_of_trials(most):
+    tasks = [TaskProgress()]
+    assert choose(lambda *_: (0, 3), tasks, one_each(1), 8, np.random.default_rng(0)) == (0, 3)
+    assert choose(lambda *_: (0, 30), tasks, one_each(1), 8, np.random.default_rng(0)) == (0, 8)
+    with pytest.raises(ValueError, match="number of trials of at least 1"):
+        choose(lambda *_: (0, most), tasks, one_each(1), 8, np.random.default_rng(0))
+
+
 @pytest.mark.parametrize("chosen", [-1, 1, 2])  # the second is not active
 def test_a_scheduler_must_return_an_active_task(chosen):
     tasks = [TaskProgress(), TaskProgress(active=False)]
