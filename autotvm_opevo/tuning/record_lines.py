@@ -25,9 +25,12 @@ UNUSED_OPTIONS = frozenset(
     }
 )
 _OPTION = re.compile(r"\s+-+(?P<name>[A-Za-z_][\w.-]*)(?:=\S*|\s+[^-\s]\S*)?")
-# Seconds, in a database, of a schedule that was chosen without a trial, which TVM takes only where
-# there is no other; of a failed trial, which it never takes; and from where on it takes none.
-UNMEASURED, FAILED, UNUSABLE_FROM = 1e8, 1e10, 1e9
+# Seconds, in a database, of a schedule that was chosen without a trial: TVM takes it only where
+# there is no other.
+UNMEASURED = 1e8
+# From where on TVM takes none; and of a failed trial.
+UNUSABLE_FROM = 1e9
+FAILED = 1e10
 # In the order of AutoTVM's MeasureErrorNo.
 FAILURES = (
     "",
@@ -41,7 +44,8 @@ FAILURES = (
     "unknown",
 )
 # How a record begins, and a line that is blank or looks like one JSON value.
-RECORD_HEAD, _WHOLE = b'{"input"', re.compile(rb"\s*(\{.*\}\s*)?$", re.DOTALL)
+RECORD_HEAD = b'{"input"'
+_WHOLE = re.compile(rb"\s*(\{.*\}\s*)?$", re.DOTALL)
 # Where a record begins, and where anything does.
 _RECORD, _SOMETHING, _DECODER = re.compile(r'(?=\{"input")'), re.compile(r"\S"), json.JSONDecoder()
 
