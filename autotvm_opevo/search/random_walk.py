@@ -97,7 +97,8 @@ def sample(graph: Topology | IndexedGraph, start: Any, q: float, rng: np.random.
 def sample_many(
     graph: Topology | IndexedGraph, starts: Iterable[Any], q: float, rng: np.random.Generator
 ) -> list[Any]:
-    """Walk once from each of `starts`, as `sample` does, with the lengths drawn at once.
+    """Walk once from each of `starts`, as `sample` does, in less time: the numbers of steps, which
+    are geometric, are drawn at once.
 
     >>> from autotvm_opevo.topology import Discrete
     >>> sample_many(Discrete([1, 2, 4, 8]), [2, 2, 8], 0.5, np.random.default_rng(5))

@@ -84,16 +84,21 @@ def test_vertices_of_larger_degree_are_likelier_as_the_paper_remarks(q):
     assert side == pytest.approx(other, rel=1e-12)
 
 
+def one_by_one(graph, starts, q, rng):
+    return [random_walk.sample(graph, start, q, rng) for start in starts]
+
+
+@pytest.mark.parametrize("sample", [one_by_one, random_walk.sample_many])
 @pytest.mark.parametrize("q", [0.3, 0.5, 0.9])
 @pytest.mark.parametrize("graph", GRAPHS, ids=repr)
-def test_samples_follow_the_distribution(graph, q):
+def test_samples_follow_the_distribution(graph, q, sample):
     """Chi-squared test of 4,000 walks: a correct sampler fails it with probability 1e-4, and the
     seed is fixed.
     """
     rng = np.random.default_rng(20210)
     start, walks = graph[0], 4000
     stops = np.bincount(
-        [graph.index(random_walk.sample(graph, start, q, rng)) for _ in range(walks)],
+        [graph.index(stop) for stop in sample(graph, [start] * walks, q, rng)],
         minlength=len(graph),
     )
     expected = walks * random_walk.distribution(graph, start, q)
@@ -120,6 +125,7 @@ def test_walk_stops_at_isolated_vertices():
     islands = TwoIslands([1, 2])
     assert random_walk.distribution(islands, 2, 0.5).tolist() == pytest.approx([0.0, 1.0])
     assert random_walk.sample(islands, 2, 0.999, np.random.default_rng(0)) == 2
+    assert random_walk.sample_many(islands, [2, 1], 0.999, np.random.default_rng(0)) == [2, 1]
 
 
 def test_distribution_over_thousands_of_vertices():
