@@ -14,7 +14,7 @@ import numpy as np
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE
 from autotvm_opevo.reporting.tuning_log import Operator, TuningLog
-from autotvm_opevo.tuning.result import EXHAUSTED, describe_aligned
+from autotvm_opevo.tuning.result import EXHAUSTED, UNLIMITED, describe_aligned
 from autotvm_opevo.tuning.roofline import MAX_UNKNOWN
 
 # Tuning has converged if the last half of the trials brought less, with at least so many trials for
@@ -187,7 +187,7 @@ def _next(log: TuningLog, reached: Reached, converged: bool) -> str:
                 )
             return "Nothing: use the result. Another seed, or a larger search space, may find more."
     command, advice = runs.command, "More time: tune again into this log, for as long"
-    if runs.stop_reason != "time limit":
+    if runs.stop_reason != "time limit" and runs.budget != UNLIMITED:
         # The trials that count for what the last run tuned; a log may have other networks.
         own = {key for keys in (runs.networks or [{}])[-1] for key in keys}
         made = sum(len(task) for task in log.tasks.values() if not own or task.run_log_key in own)

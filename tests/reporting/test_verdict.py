@@ -11,6 +11,7 @@ from autotvm_opevo.reporting import summarize
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.verdict import MIN_TRIALS, verdict
 from autotvm_opevo.tuning.record_lines import task_key
+from autotvm_opevo.tuning.result import UNLIMITED
 from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
     BestWritten,
@@ -379,6 +380,13 @@ def test_a_run_that_was_interrupted_is_to_make_the_trials_that_are_left(tmp_path
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
     RunLog(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", "a command", 1000))
     expected = "More trials: tune again into this log, 1000 in all: a command"
+    assert answers(log)["What next?"] == expected
+
+
+def test_a_run_with_a_time_limit_only_that_was_interrupted_is_to_have_more_time(tmp_path):
+    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
+    RunLog(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", "a command", UNLIMITED))
+    expected = "More time: tune again into this log, for as long: a command"
     assert answers(log)["What next?"] == expected
 
 
