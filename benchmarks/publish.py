@@ -1,4 +1,4 @@
-"""Write benchmark results into docs/results: their tables are never edited by hand.
+"""Write benchmark results into docs/results: tables with a command are never edited by hand.
 
 The results of a section are a file of their own, ``tables/SECTION.md``, to which some page links.
 A page with the markers ``<!-- SECTION -->`` and ``<!-- end of SECTION -->`` has a summary of them
