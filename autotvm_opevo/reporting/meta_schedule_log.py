@@ -109,7 +109,11 @@ class _Trace:
         self.sketch = json.dumps(sketch)
         self._names: dict[str, str] = {}  # of the blocks and loops that variables stand for
         annotates = [rest for kind, *rest in instructions if kind == "Annotate"]
-        annotations = {inputs[1]: attributes[0] for inputs, attributes, _ in annotates}
+        annotations = {  # of variables; others are of numbers or lists
+            inputs[1]: attributes[0]
+            for inputs, attributes, _ in annotates
+            if isinstance(inputs[1], str)
+        }
         self.knobs: dict[str, Value] = {}
         counts: Counter[str] = Counter()
         tiled, blocks = [], []

@@ -184,7 +184,7 @@ def test_malformed_lines_are_counted(tmp_path, line):
             "config": {"entity": [["x", "sp", [-1, 0]]]},
             "result": [[1.0], 0, 1, 1],
         },
-        [0, [[[["Annotate", ["b0", ["v"]], [7], []]], []], [1.0], {"kind": "llvm"}, []]],
+        [0, [[[["Annotate", ["b0"], [7], []]], []], [1.0], {"kind": "llvm"}, []]],
         [
             0,
             [

@@ -25,6 +25,19 @@ def test_a_database_is_read_with_sketches_and_options(tmp_path):
     assert list(knobs["sketch"].latencies) == ["1"]
 
 
+@pytest.mark.parametrize("value", ["[0, 0, 1]", "1", '{"stage": 1}'])
+def test_annotations_with_any_value_are_read(tmp_path, value):
+    """As those of software pipelines for tensor cores, which are lists."""
+    folder = meta_schedule_folder(tmp_path / "folder")
+    records = folder / "database_tuning_record.json"
+    annotation = f'["Annotate", ["l1", {value}], ["software_pipeline_stage"], []]'
+    text = records.read_text()
+    records.write_text(text.replace('["EnterPostproc"', f'{annotation}, ["EnterPostproc"'))
+    assert records.read_text() != text
+    (log,) = open_logs([folder])
+    assert (len(log), log.unrelated) == (8, 0)
+
+
 @pytest.mark.parametrize("innermost", [1, 4, 64])
 def test_tiles_respect_the_bound_on_the_innermost_part(tmp_path, innermost):
     folder = meta_schedule_folder(tmp_path / "folder")
