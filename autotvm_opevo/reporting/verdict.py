@@ -171,6 +171,11 @@ def _time(log: TuningLog) -> str:
 
 def _next(log: TuningLog, reached: Reached, converged: bool) -> str:
     runs = log.runs
+    if runs.outputs_differ:
+        return (
+            "Do not use the records: outputs of the tuned network differ from those of the untuned "
+            "one, which the best file has instead."
+        )
     if failed := [operator for operator in log.operators if operator.seconds == math.inf]:
         return _next_for_failed(failed)
     if not log.unsolved:

@@ -40,6 +40,7 @@ from autotvm_opevo.tuning.run_log import (
     MachineMeasured,
     MeasuringBegan,
     NetworkCompared,
+    OutputsDiffered,
     RunEnded,
     RunStarted,
 )
@@ -409,7 +410,9 @@ class TuningRun(ABC):
         try:
             self.display.write("building the network untuned and tuned, and timing both")
             self._comparison = compare()
-            if (race := self._comparison.race).latencies:
+            if not self._comparison.outputs_match:
+                self._run_log.write(OutputsDiffered())
+            elif (race := self._comparison.race).latencies:
                 self._run_log.write(NetworkCompared.of(race))
             untuned_is_better = self._comparison.untuned_is_better
         except Exception as error:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -188,6 +189,11 @@ class NetworkCompared(Event):
         return cls(race.latency(0).value, race.latency(1).value, list(speedup) if known else [])
 
 
+class OutputsDiffered(Event):
+    """The outputs of the tuned network were not those of the untuned one, which the best file has
+    instead; neither was timed."""
+
+
 _EVENTS: Any = Union[tuple(Event.__subclasses__())]
 
 
@@ -272,15 +278,15 @@ class Runs:
     measuring_since: list[float] = field(default_factory=list)
     # Their tuners; consecutive runs of the same tuner are listed once.
     tuners: list[str] = field(default_factory=list)
-    # How often the networks run each operator, by the tasks that implement it; and the operators of
-    # each network that was tuned, the last one's last.
-    operators: dict[tuple[str, ...], int] = field(default_factory=dict)
+    # How often each network that was tuned runs its operators, by the tasks that implement them,
+    # the last one's last.
     networks: list[dict[tuple[str, ...], int]] = field(default_factory=list)
     # Of the last run: seconds of its network before and after tuning, and how many times as fast it
-    # is; why it ended, as in `TuningResult`; what started it; and its number of trials, those of
-    # earlier runs included.
+    # is, or whether its outputs became others; why it ended, as in `TuningResult`; what started it;
+    # and its number of trials, those of earlier runs included.
     latency: tuple[float, float] | None = None
     speedup: Estimate | None = None
+    outputs_differ: bool = False
     stop_reason: str = ""
     command: str = ""
     budget: int = 0
@@ -307,6 +313,11 @@ class Runs:
     left_out: set[str] = field(default_factory=set)
     untuned: set[str] = field(default_factory=set)
 
+    @property
+    def operators(self) -> dict[tuple[str, ...], int]:
+        """How often all networks together run each operator, by the tasks that implement it."""
+        return dict(sum(map(Counter, self.networks), Counter()))
+
     def replay(self, events: Iterable[Event]) -> None:
         """Update from events; those about trials change nothing."""
         for event in events:
@@ -322,6 +333,7 @@ class Runs:
                 self.memory_bound = (self.memory_bound - limits.keys()) | {*event.memory_bound}
             elif isinstance(event, MeasuringBegan):
                 self.measuring_since.append(event.time)
+                self._forget_comparison()  # which was of an earlier best
             elif isinstance(event, BestConfirmed):
                 self.confirmed[event.task] = event
             elif isinstance(event, DevicesLeft):
@@ -335,22 +347,29 @@ class Runs:
                 self.aligned = event.aligned
                 self.left_out, self.untuned = {*event.left_out}, {*event.untuned}
             elif isinstance(event, NetworkCompared):
+                self._forget_comparison()
                 self.latency = event.before, event.after
                 self.speedup = Estimate(*event.speedup) if len(event.speedup) == 3 else None
+            elif isinstance(event, OutputsDiffered):
+                self._forget_comparison()
+                self.outputs_differ = True
 
     def _start(self, event: RunStarted) -> None:
         operators = {tuple(tasks): count for count, tasks in event.operators}
-        self.operators.update(operators)
         self.starts.append(event.time)
         self.command, self.budget, self.stop_reason = event.command, event.budget, ""
         if self.tuners[-1:] != [event.tuner]:
             self.tuners.append(event.tuner)
-        if self.networks[-1:] != [operators]:  # the latency so far is another network's
-            self.latency = self.speedup = None
+        if self.networks[-1:] != [operators]:  # what is known so far is of another network
+            self._forget_comparison()
             self.aligned = 0
         self.networks = [*(network for network in self.networks if network != operators), operators]
         self.flop.update(_known(event.flop))
         self.names.update(event.names)
+
+    def _forget_comparison(self) -> None:
+        self.latency = self.speedup = None
+        self.outputs_differ = False
 
 
 def _builtin(value: Any) -> Any:

@@ -16,7 +16,9 @@ from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
     BestWritten,
     MachineMeasured,
+    MeasuringBegan,
     NetworkCompared,
+    OutputsDiffered,
     RunEnded,
     RunLog,
     RunStarted,
@@ -177,6 +179,34 @@ def test_a_network_that_became_slower_as_a_whole_is_not_to_be_used(tmp_path):
     run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))
     run_log.write(NetworkCompared.of(compared(0.010, 0.0105).race))
     assert answers(log)["What next?"].startswith("Nothing: the best file has the untuned network")
+
+
+def test_records_that_change_the_outputs_of_the_network_are_not_to_be_used(tmp_path):
+    log = write(tmp_path / "log.json", [2e-3] * 10 + [1e-3] * 100)
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))
+    run_log.write(MeasuringBegan())
+    run_log.write(NetworkCompared(0.01, 0.005))
+    run_log.write(OutputsDiffered())
+    assert answers(log)["What next?"].startswith("Do not use the records: outputs of the tuned")
+    assert "before tuning" not in summarize(log)
+    run_log.write(NetworkCompared(0.01, 0.005))  # by a later call
+    assert answers(log)["What next?"].startswith("Nothing: use the result")
+
+
+@pytest.mark.parametrize(
+    "event", [NetworkCompared.of(compared(0.010, 0.0105).race), OutputsDiffered()]
+)
+def test_a_comparison_is_of_the_best_until_more_is_measured(tmp_path, event):
+    log = write(tmp_path / "log.json", [2e-3] * 10 + [1e-3] * 100)
+    run_log = RunLog(f"{log}.journal")
+    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))
+    run_log.write(event)
+    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))  # the best file still has the untuned one
+    assert "the untuned" in answers(log)["What next?"]
+    run_log.write(MeasuringBegan())
+    assert answers(log)["What next?"].startswith("Nothing: use the result")
+    assert "before tuning" not in summarize(log)
 
 
 def test_a_converged_run_that_made_the_network_no_faster_does_not_advise_its_result(tmp_path):

@@ -15,7 +15,7 @@ from autotvm_opevo.tuning.measurer import Measurer
 from autotvm_opevo.tuning.race import Race
 from autotvm_opevo.tuning.result import UNLIMITED, ProgressDisplay
 from autotvm_opevo.tuning.run import Budget, TuningRun
-from autotvm_opevo.tuning.run_log import RunLog, read
+from autotvm_opevo.tuning.run_log import OutputsDiffered, RunLog, read
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, equal
 from autotvm_opevo.tuning.task_state import TaskState
 
@@ -178,7 +178,8 @@ def test_networks_with_different_outputs_are_not_timed(run, tmp_path):
     comparison = compared(0.2, 0.1, rounds=0, error=0.5)
     comparison.outputs_match = False
     run._compare(lambda: comparison)
-    assert not [*read(tmp_path / "journal")]
+    (event,) = read(tmp_path / "journal")
+    assert isinstance(event, OutputsDiffered)
     assert "outputs DIFFER, relative error 5.0e-01" in str(run.result())
 
 
