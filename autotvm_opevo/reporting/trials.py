@@ -87,9 +87,13 @@ class Task:
 
     @property
     def confirmation(self) -> BestConfirmed | None:
-        """The timings of its best trial at the end of a run, unless a later trial was faster."""
+        """The timings of its best trial at the end of a run, unless a later trial was faster, or it
+        was timed only once.
+        """
         last = self.last_confirmation
-        return last if last and self.latency == last.latency else None
+        if last is None or len(last.latencies) == 1 or self.latency < last.latency:
+            return None
+        return last
 
     @cached_property
     def failures(self) -> Counter[str]:

@@ -369,8 +369,10 @@ class TuningRun(ABC):
                 task, latencies, ties = tasks[i], race.seconds(race.fastest), len(race.racing) - 1
                 best = finalists[i][race.fastest].trial
                 latency_before, best_before = self._before[task.key]
-                if latency_before < median(latencies):
-                    best, latencies, ties = best_before, [latency_before], 0
+                earlier = self._run_log.runs.confirmed.get(task.key)
+                # what was not timed again may have been lucky
+                if earlier and earlier.latency == latency_before < median(latencies):
+                    best, latencies, ties = best_before, earlier.latencies, earlier.ties
                 record = self._use_confirmed(task, best, median(latencies))
                 self._run_log.write(BestConfirmed(task.key, record, latencies, ties))
         except Exception as error:

@@ -33,3 +33,10 @@ def test_a_lucky_trial_counts_as_it_was_measured_again_until_a_later_one_is_fast
     task.last_confirmation = BestConfirmed("dense", "", [1.05, 1.0, 0.98], time=2.0)
     assert task.latency == latency
     assert (task.confirmation is not None) == stays
+
+
+def test_a_trial_that_was_timed_once_is_not_confirmed():
+    task = Task(TaskId("dense", "dense", "llvm", "dense"))
+    task.trials = [Trial(0.8, "", {}, 1.0)]
+    task.last_confirmation = BestConfirmed("dense", "", [0.8], time=2.0)
+    assert task.confirmation is None

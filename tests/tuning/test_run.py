@@ -15,7 +15,7 @@ from autotvm_opevo.tuning.measurer import Measurer
 from autotvm_opevo.tuning.race import Race
 from autotvm_opevo.tuning.result import UNLIMITED, ProgressDisplay
 from autotvm_opevo.tuning.run import Budget, TuningRun
-from autotvm_opevo.tuning.run_log import OutputsDiffered, RunLog, read
+from autotvm_opevo.tuning.run_log import BestConfirmed, OutputsDiffered, RunLog, read
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, equal
 from autotvm_opevo.tuning.task_state import TaskState
 
@@ -302,7 +302,9 @@ class TestConfirmation:
 
     @pytest.fixture
     def confirm(self, run, monkeypatch):
-        def confirm(latency):
+        def confirm(latency, earlier=()):
+            if earlier:
+                run._run_log.runs.confirmed["c"] = BestConfirmed("c", "", [*earlier], ties=1)
             race = Race(1)
             for _ in range(3):
                 race.add([latency])
@@ -322,13 +324,21 @@ class TestConfirmation:
 
         return confirm
 
-    def test_what_is_slower_when_it_is_timed_again_does_not_replace_it(self, confirm, tmp_path):
-        assert confirm(0.0013) == [("earlier", 0.001)]
+    def test_what_is_slower_when_it_is_timed_again_does_not_replace_what_was_timed_again(
+        self, confirm, tmp_path
+    ):
+        timings = [0.00098, 0.001, 0.0011]
+        assert confirm(0.0013, timings) == [("earlier", 0.001)]
         (event,) = read(tmp_path / "journal")
-        assert (event.record, event.latencies) == ("record", [0.001])
+        assert (event.record, event.latencies, event.ties) == ("record", timings, 1)
+
+    def test_it_replaces_a_single_trial_which_may_have_been_lucky_too(self, confirm, tmp_path):
+        assert confirm(0.0013) == [("lucky", 0.0013)]
+        (event,) = read(tmp_path / "journal")
+        assert event.latencies == [0.0013] * 3
 
     def test_what_is_faster_does(self, confirm):
-        assert confirm(0.0009) == [("lucky", 0.0009)]
+        assert confirm(0.0009, [0.00098, 0.001, 0.0011]) == [("lucky", 0.0009)]
 
 
 class TestLoop:
