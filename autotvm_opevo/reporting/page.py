@@ -46,14 +46,14 @@ _COLUMNS = {
     "GFLOPS": "gflops",
     "GB/s": "gbytes",
     "of bound": "limit",
-    "at trial": "best_trial",
+    "lowest at trial": "best_trial",
     "trials": "trials",
     "failed": "failed",
     "time": "time",
 }
 _FIGURES = {
     "best, ms": "best",
-    "found at trial": "best_trial",
+    "lowest at trial": "best_trial",
     "trials": "trials",
     f"within {_NEAR_BEST - 1:.0%} of the best at trial": "near_trial",
     "time until then": "near_time",

@@ -114,7 +114,7 @@ def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
         "2.100 ms, 1.4 GFLOPS, 62% of what the roofline bounds allow; most is left in dense"
     )
     page = page_text(report(log, out=tmp_path / "report.html"))
-    # of latency, ms, GFLOPS, GB/s, of bound, at trial
+    # of latency, ms, GFLOPS, GB/s, of bound, lowest at trial
     assert "dense 1x64 76% 1.600 1.2 2.5 50% (memory) 1" in page
 
 
