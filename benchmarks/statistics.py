@@ -127,7 +127,8 @@ def ratio_of_medians(
     seeds of each landscape.
 
     One seed less than there are is drawn of each landscape (Rao and Wu, 1988), or few seeds would
-    seem to vary too little.
+    seem to vary too little. One seed has no interval. Where both medians miss the goal, their ratio
+    may be any.
 
     Parameters
     ----------
@@ -144,7 +145,10 @@ def ratio_of_medians(
     >>> ratio, low < ratio < high
     (0.5, True)
     """
-    ratio = np.median(np.concatenate(first)) / np.median(np.concatenate(second))
+    with np.errstate(invalid="ignore"):  # two that miss the goal
+        ratio = np.median(np.concatenate(first)) / np.median(np.concatenate(second))
+    if min(map(len, [*first, *second])) == 1:
+        return float(ratio), 0.0, float("inf")
     above, below = (
         np.median(
             np.concatenate(
@@ -154,6 +158,11 @@ def ratio_of_medians(
         )
         for of in (first, second)
     )
+    with np.errstate(invalid="ignore"):
+        ratios = above / below
     # no interpolation between infinite ratios
-    low, high = np.quantile(above / below, [0.025, 0.975], method="nearest")
+    low, high = (
+        np.quantile(np.where(np.isnan(ratios), bound, ratios), level, method="nearest")
+        for bound, level in ((0.0, 0.025), (np.inf, 0.975))
+    )
     return float(ratio), float(low), float(high)

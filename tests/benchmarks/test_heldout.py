@@ -70,7 +70,7 @@ def test_ratios_are_to_xgbtuner_whatever_its_features(xgb):
         [run("OpEvo", (0, 0)), run("OpEvo-published", (0, 0)), run(xgb, (0, 15.0))]
     )
     text = heldout.tables(runs, seconds_per_trial=0.5)
-    assert "| OpEvo | 10 | 1.00 (1.00 to 1.00) | 5 | 0.25 (0.25 to 0.25) |" in text
+    assert "| OpEvo | 10 | 1.00 (0.00 to inf) | 5 | 0.25 (0.00 to inf) |" in text
     assert "| XGB | 10 |  | 20 |  |" in text
     assert "| a | 10 | 10 | 10 | 5 | 5 | 20 |" in text
 

@@ -94,6 +94,21 @@ def test_the_interval_of_a_ratio_covers_it(landscapes, seeds):
     assert hits > 89
 
 
+def test_one_seed_has_no_interval_of_a_ratio():
+    found = ratio_of_medians([np.array([10.0])], [np.array([20.0])], np.random.default_rng(0))
+    assert found == (0.5, 0, np.inf)
+
+
+def test_where_both_may_miss_the_goal_their_ratio_may_be_any():
+    some = np.array([90.0, 100.0, 120.0, np.inf, np.inf])
+    rng = np.random.default_rng(0)
+    assert ratio_of_medians([some], [2 * some], rng) == (0.5, 0, np.inf)
+    never = np.full(3, np.inf)
+    ratio, *interval = ratio_of_medians([never], [never], rng)
+    assert np.isnan(ratio)
+    assert interval == [0, np.inf]
+
+
 def test_runs_that_never_reach_the_goal_count_as_the_slowest():
     never = np.array([10.0, 20.0, np.inf])
     assert ratio_of_medians([never], [np.full(3, 40.0)], np.random.default_rng(0))[0] == 0.5
