@@ -75,6 +75,15 @@ def test_ratios_are_to_xgbtuner_whatever_its_features(xgb):
     assert "| a | 10 | 10 | 10 | 5 | 5 | 20 |" in text
 
 
+def test_averages_have_the_time_of_a_slow_tuner_and_all_that_a_run_spent_in_vain():
+    slow, vain = run("XGB", (0, 95.0), "a"), run("XGB", (1.0, 30.0), "b")
+    vain["steps"] = vain["steps"][:1]
+    others = [run(t, (0, 0), landscape) for t in heldout.TUNERS[:2] for landscape in ("a", "b")]
+    text = heldout.tables(heldout.grouped([*others, slow, vain]), seconds_per_trial=0.5)
+    # 10 trials and 16; 5 + 95 seconds and 8 + 30
+    assert "| average | 10 | 10 | >13 | 5 | 5 | >69 |" in text
+
+
 def test_the_summary_tells_autotvm_s_operators_from_other_kernels():
     results = [
         run(tuner, (0, 0), landscape) for tuner in heldout.TUNERS[:2] for landscape in ("a", "b")
