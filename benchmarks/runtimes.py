@@ -10,7 +10,8 @@ All run the same ONNX file, batch 1, float32, in as many threads. A network is t
 with the command line's defaults; then each of these and each runtime, in turns, runs in processes
 of its own. A process's latency is the median of its runs; a row has the median of the processes and
 their range. A process is timed again if before or after it the cores were farther apart than they
-can be, see `benchmarks.core_to_core`. Tuning is not repeated when a benchmark was stopped.
+can be, see `benchmarks.core_to_core`. A benchmark that was stopped resumes with the same options:
+no tuning that ended is repeated, and the one that was stopped begins anew.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -39,11 +41,14 @@ from benchmarks.environment import processor
 TUNED = "tune_network", "without bundled records"
 RIVALS = "ONNX Runtime", "OpenVINO"
 PACKAGES = {"TVM": "apache-tvm", "ONNX Runtime": "onnxruntime", "OpenVINO": "openvino"}
-# Seconds before a process times its runs, and of these; at least so many runs.
-_WARM_UP, _SECONDS, _MIN_RUNS = 1.0, 2.0, 10
+# Seconds before a process times its runs, and of these; at least so many runs; and seconds after
+# which a process hangs.
+_WARM_UP, _SECONDS, _MIN_RUNS, _TIMEOUT = 1.0, 2.0, 10, 600.0
 # Of a process, while the cores are farther apart than this many times the nearest that they were.
 _ATTEMPTS, _FAR = 5, 2.0
+# Of all attempts, and the largest of each process that counts.
 _distances: list[float] = []
+_counted: list[float] = []
 COLUMNS = (
     "network",
     "trials",
@@ -74,7 +79,8 @@ def main(arguments: list[str] | None = None) -> None:
         "--processes",
         type=int,
         default=7,
-        help="of each runtime, and of each tuned network (default: 7)",
+        help="of each runtime, and of the tuned networks together; rounded up to a multiple of "
+        "--repeats (default: 7)",
     )
     parser.add_argument(
         "--time-limit", type=float, default=300.0, help="of tuning, in seconds (default: 300)"
@@ -95,12 +101,20 @@ def main(arguments: list[str] | None = None) -> None:
     if options.time:
         print(json.dumps(time_runs(RUNTIMES[options.time[0]](options.time[1], options.threads))))
         return
+    used = {key: vars(options)[key] for key in ("time_limit", "trials", "threads")}
+    known = options.out / "options.json"
+    if known.exists() and json.loads(known.read_text()) != used:
+        parser.error(f"{options.out} has results with other options: {known.read_text()}")
+    options.out.mkdir(parents=True, exist_ok=True)
+    known.write_text(json.dumps(used))
     rows = []
     for network in options.networks:
         rows.append(compare(network, options))
         print(markdown.table(COLUMNS, [rows[-1]]).splitlines()[-1], flush=True)
     versions = ", ".join(f"{name} {version(package)}" for name, package in PACKAGES.items())
     machine = f"Milliseconds, in {options.threads} threads of {processor()}; {versions}."
+    if far := count_far():
+        machine += f" The cores were far apart in {far} of {len(_counted)} processes."
     text = f"{markdown.table(COLUMNS, rows)}\n\n{machine}"
     if options.publish:
         # without trials, seconds of tuning and ranges, for the width of a page
@@ -160,12 +174,21 @@ def time_process(name: str, file: Path, options: argparse.Namespace) -> float:
             stdout=subprocess.PIPE,
             text=True,
             env=_environment(options),
+            timeout=_TIMEOUT,
         )
         distances.append(core_to_core())
         _distances.extend(distances)
         if max(distances) <= _FAR * min(_distances):
             break
+    _counted.append(max(distances))
     return float(json.loads(ran.stdout.splitlines()[-1]))
+
+
+def count_far() -> int:
+    """The processes that count though the cores were far apart: in every attempt, or before they
+    were near for the first time.
+    """
+    return sum(distance > _FAR * min(_distances) for distance in _counted)
 
 
 def tune(model: Path, folder: Path, seed: int, options: argparse.Namespace) -> dict[str, float]:
@@ -174,7 +197,9 @@ def tune(model: Path, folder: Path, seed: int, options: argparse.Namespace) -> d
     """
     result = folder / "tuned.json"
     if not result.exists():
-        folder.mkdir(parents=True, exist_ok=True)
+        # its log would give a run that was stopped all of the time again
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         code = (
             "import sys; from benchmarks.runtimes import tune_and_export; "
             f"tune_and_export({str(model)!r}, {str(folder)!r}, {seed}, {options.time_limit}, "
