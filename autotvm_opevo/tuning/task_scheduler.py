@@ -282,7 +282,8 @@ def _expected_reductions(tasks: Tasks, operators: Operators) -> dict[int, float]
 def _latency_gradient(task: TaskProgress, throughput: float, trials_per_round: float) -> float:
     """dg_i/dt_i, t_i in mean rounds, by past difference and optimistic guess; at most 0."""
     finite = [g for g in task.latencies if g < math.inf]
-    rounds = task.trials / trials_per_round if task.trials else len(task.latencies)
+    # with many builders or devices, most have no result yet when the next round is chosen
+    rounds = task.begun / trials_per_round if task.trials else len(task.latencies)
     window = min(_BACKWARD_WINDOW, len(finite) - 1)
     # A latency that was confirmed may be longer than it seemed before.
     difference = min(0.0, (finite[-1] - finite[-1 - window]) / window) if window else 0.0

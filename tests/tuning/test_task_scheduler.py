@@ -119,6 +119,14 @@ class TestGradient:
         latency = tune(gradient, curves, operators, 800, seed=seed)[1][-1][1]
         assert latency <= 1.05 * tune(equal, curves, operators, 800)[1][-1][1]
 
+    def test_trials_that_are_still_measured_count_as_spent(self):
+        """Or all builders would be busy with one task, until its results arrive."""
+        tasks = [TaskProgress(1e9, kind, 80, [g] * 10) for kind, g in (("a", 1.0), ("b", 0.9))]
+        rng = np.random.default_rng(0)
+        for _ in range(20):
+            tasks[gradient(tasks, one_each(2), 1000, rng)].pending += 8
+        assert all(64 <= task.pending <= 96 for task in tasks)
+
     def test_warms_up_with_one_round_each_largest_flop_first(self):
         tasks = [TaskProgress(flop=flop, kind=str(flop)) for flop in (1.0, 3.0, 2.0)]
         operators = [Operator(1, (0,)), Operator(1, (1,)), Operator(4, (2,))]
