@@ -1,5 +1,5 @@
-"""Cores of this machine that TVM leaves idle: on x86 it takes every second one for a hyper-thread,
-also where there are none.
+"""Cores that this process may use, and those of them that TVM leaves idle: on x86 it takes every
+second one for a hyper-thread, also where there are none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,17 @@ def physical_cores() -> int:
         cores = len({Path(_SIBLINGS.format(cpu)).read_text() for cpu in _CPUS})
     except OSError:
         return 0
-    return min([cores, *(max(1, int(quota)) for quota in _quotas())])
+    return _within_quotas(cores)
+
+
+def usable_cpus() -> int:
+    """Number of CPUs, hyper-threads among them, that this process may use, by CPU affinity and its
+    control groups' quotas, of which whole ones count.
+
+    >>> usable_cpus() >= 1
+    True
+    """
+    return _within_quotas(len(_CPUS) or os.cpu_count() or 1)
 
 
 def use_all_cores() -> str:
@@ -83,6 +93,10 @@ def warn_of_idle_cores(threads: int) -> None:
     """Log a warning, once a process, if TVM runs kernels in fewer threads than there are cores."""
     if idle := idle_cores(threads):
         logger.warning(idle)
+
+
+def _within_quotas(cpus: int) -> int:
+    return min([cpus, *(max(1, int(quota)) for quota in _quotas())])
 
 
 def _quotas() -> Iterator[float]:

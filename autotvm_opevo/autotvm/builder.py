@@ -20,6 +20,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task.space import InstantiationError
 
+from autotvm_opevo._utils.cpu_cores import usable_cpus
 from autotvm_opevo.autotvm.log import key_of
 from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
@@ -49,7 +50,7 @@ class LocalBuilder(autotvm.LocalBuilder):
     timeout : float
         Seconds for one build.
     n_parallel : int, optional
-        Number of builds at the same time; by default the number of cores.
+        Number of builds at the same time; by default that of the CPUs that this process may use.
     build_kwargs : dict, optional
         Options of the build function, which override the runner's.
     build_func : {"default", "ndk", "stackvm"} or callable
@@ -89,6 +90,8 @@ class LocalBuilder(autotvm.LocalBuilder):
         super().__init__(
             timeout, n_parallel, build_kwargs, build_func, **{"do_fork": True, **options}
         )
+        if n_parallel is None:  # AutoTVM counts those of the machine
+            self.n_parallel = usable_cpus()
         self.adaptive_timeout = adaptive_timeout
         self.tmp_dir: str
         self._remove_files = self._remover()

@@ -27,9 +27,9 @@ from tvm.s_tir.meta_schedule.runner import (
 )
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 from tvm.s_tir.meta_schedule.runner.utils import alloc_argument_common
-from tvm.s_tir.meta_schedule.utils import cpu_count
 from tvm.target import Target
 
+from autotvm_opevo._utils.cpu_cores import usable_cpus
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.targets import measure_roofline
 from autotvm_opevo.meta_schedule.worker import (
@@ -60,7 +60,7 @@ class LocalBuilder(PyBuilder):
     Parameters
     ----------
     max_workers : int, optional
-        Number of parallel builds; by default the number of cores.
+        Number of parallel builds; by default that of the CPUs that this process may use.
     timeout_sec : float
         Seconds for one build.
     link : bool
@@ -80,7 +80,7 @@ class LocalBuilder(PyBuilder):
     ) -> None:
         super().__init__()
         if max_workers is None:
-            max_workers = cpu_count(logical=True)
+            max_workers = usable_cpus()
         self.max_workers = as_integer("max_workers", max_workers)
         self.timeout_sec, self.link = as_seconds("timeout_sec", timeout_sec), link
         self.workers = WorkerPool(WORKER_MODULE, self.max_workers, _MAX_BUILDS)

@@ -8,6 +8,7 @@ from autotvm_opevo._utils import cpu_cores
 from autotvm_opevo._utils.cpu_cores import (
     idle_cores,
     physical_cores,
+    usable_cpus,
     use_all_cores,
     warn_of_idle_cores,
 )
@@ -84,6 +85,27 @@ def test_quotas_of_the_first_version_of_control_groups_count_too(
     (folder / "cpu.cfs_quota_us").write_text(quota)
     (folder / "cpu.cfs_period_us").write_text("100000")
     assert physical_cores() == cores
+
+
+def test_hyper_threads_are_cpus_of_their_own(monkeypatch, tmp_path):
+    siblings(monkeypatch, tmp_path, ["0,2", "1,3", "0,2", "1,3"])
+    assert usable_cpus() == 4
+
+
+def test_a_quota_limits_the_cpus_that_can_be_used(monkeypatch, tmp_path):
+    siblings(monkeypatch, tmp_path, ["0", "1", "2", "3"])
+    (tmp_path / "own").write_text("0::/\n")
+    (tmp_path / "cgroup").mkdir()
+    (tmp_path / "cgroup" / "cpu.max").write_text("250000 100000")
+    assert usable_cpus() == 2
+
+
+def test_without_affinity_all_cpus_can_be_used(monkeypatch):
+    monkeypatch.setattr(cpu_cores, "_CPUS", set())
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert usable_cpus() == 3
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert usable_cpus() == 1
 
 
 def test_all_cores_are_used_unless_the_user_chose_otherwise(monkeypatch, tmp_path):

@@ -14,6 +14,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task.space import InstantiationError
 
+from autotvm_opevo._utils import cpu_cores
 from autotvm_opevo.autotvm import LocalBuilder
 from autotvm_opevo.autotvm.builder import Build
 from autotvm_opevo.autotvm.log import key_of
@@ -29,6 +30,11 @@ def builder():
 
 def inputs(task):
     return [MeasureInput(task.target, task, task.config_space.get(i)) for i in range(3)]
+
+
+def test_there_are_as_many_builds_as_cpus_that_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(cpu_cores, "_CPUS", {5})
+    assert LocalBuilder().n_parallel == 1
 
 
 def test_builds_what_autotvms_builder_builds(builder):

@@ -15,6 +15,7 @@ from tvm.s_tir.meta_schedule.builder import BuilderInput
 from tvm.s_tir.meta_schedule.builder.local_builder import default_build
 from tvm.target import Target
 
+from autotvm_opevo._utils import cpu_cores
 from autotvm_opevo.meta_schedule import LocalBuilder, worker
 from autotvm_opevo.meta_schedule import local as module
 from autotvm_opevo.meta_schedule.worker import build_schedule as build
@@ -97,6 +98,11 @@ def test_other_targets_are_built_by_tvm(monkeypatch):
     monkeypatch.setattr(worker, "default_build", lambda *arguments: asked.append(arguments))
     build("mod", TARGETS["cuda"])
     assert asked == [("mod", TARGETS["cuda"], None)]
+
+
+def test_there_are_as_many_builds_as_cpus_that_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(cpu_cores, "_CPUS", {5})
+    assert LocalBuilder().max_workers == 1
 
 
 def test_workers_return_artifacts_or_errors(tmp_path):
