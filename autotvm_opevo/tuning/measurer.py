@@ -18,8 +18,11 @@ from itertools import count
 from math import inf
 from typing import Any, NamedTuple
 
+from autotvm_opevo.tuning.task_scheduler import TaskProgress
 from autotvm_opevo.tuning.workers import WorkerPool
 
+# Unfinished trials that a task may have before it knows anything, as in a first batch.
+_AHEAD = 8
 # Seconds between attempts to end what still runs.
 _POLL_INTERVAL = 0.02
 # Number of finalists of a task, and how much slower than the best one may have been, since no noise
@@ -87,6 +90,15 @@ class Measurer(ABC):
         """Whether builders or devices would be idle without another batch."""
         most = 2 * max(self._builds, self._devices)
         return self.building <= self._builds and len(self._trials) <= most
+
+    def is_ahead(self, task: TaskProgress) -> bool:
+        """Whether a task is to wait for results: while a quarter as many, and two for each device,
+        are unfinished. There may be builders for more, which would get candidates that are next to
+        random; once it has results, they do if a device has nothing to run.
+        """
+        enough = task.pending >= max(_AHEAD, 2 * self._devices, task.trials // 4)
+        devices_run = len(self._trials) - self.building >= self._devices
+        return enough and (devices_run or task.trials == 0)
 
     @property
     def seconds_running(self) -> float:

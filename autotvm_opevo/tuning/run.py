@@ -311,7 +311,7 @@ class TuningRun(ABC):
                 size = min(size, progress[self._current].first_round)
             self._round_left = min(size, most)
         task = self._tasks[self._current]
-        if not task.can_propose:
+        if not task.can_propose or self._measurer.is_ahead(task.progress):
             return None
         size = min(self._measurer.batch, self._round_left, left)
         candidates = task.propose(size, self._tasks)

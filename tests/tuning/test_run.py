@@ -95,6 +95,23 @@ class Inverter(Measurer):
         return trial
 
 
+class Busy(Inverter):
+    """Has 64 builders, which end no build or all at once, and ends no trial."""
+
+    def __init__(self, devices, builds_end):
+        super().__init__()
+        Measurer.__init__(self, batch=8, builds=64, devices=devices)
+        self._builds_end = builds_end
+
+    def _invert(self, task, number):
+        self.candidates.append((task, number))
+        trial = Future()
+        self._trials.add(trial)
+        if not self._builds_end:
+            self._building.add(trial)
+        return trial
+
+
 def measure(run, measurer=None, compare=None):
     measurer = measurer or Inverter()
     run.run(lambda: measurer, equal, np.random.default_rng(0), compare)
@@ -361,6 +378,27 @@ class TestLoop:
         measure(run)
         assert [sum(task.finished) for task in run._tasks] == [2, 4]
         assert all(task.progress.pending == 0 for task in run._tasks)
+
+    @pytest.mark.parametrize(
+        ("results", "devices", "builds_end", "ahead"),
+        [
+            (0, 1, False, 8),
+            (0, 16, False, 32),
+            (0, 1, True, 8),
+            (100, 1, True, 25),
+            pytest.param(100, 1, False, 65, id="the device waits"),
+        ],
+    )
+    def test_a_search_waits_for_results_however_many_builders_there_are(
+        self, run, results, devices, builds_end, ahead
+    ):
+        run._tasks[1].progress.trials = results
+        run._budget.trials = 1000
+        run._task_scheduler, run._rng = lambda *_: 1, np.random.default_rng(0)
+        run._measurer = measurer = Busy(devices, builds_end)
+        while measurer.has_capacity and run._submit():
+            pass
+        assert ahead <= len(measurer.candidates) < ahead + measurer.batch
 
     def test_it_ends_when_all_tasks_are_exhausted(self, run):
         for task in run._tasks:
