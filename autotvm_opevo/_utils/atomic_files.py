@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -33,6 +34,16 @@ def check_writable(folder: Path, *files: Path) -> None:
                 os.close(os.open(where, os.O_WRONLY | os.O_APPEND))
     except OSError as error:
         raise OSError(error.errno, f"cannot write here: {error.strerror}", str(where)) from error
+
+
+def check_room(folder: str, error: object) -> None:
+    """Raise `OSError` if something failed since there is no room in a folder; `error` is what was
+    said of it, which may be nothing of the disk.
+    """
+    full = os.strerror(errno.ENOSPC)
+    if full in str(error):  # there may be room again, where many such have failed
+        raise OSError(errno.ENOSPC, full, folder)
+    check_writable(Path(folder))
 
 
 def write_whole(path: Path, lines: Iterable[bytes]) -> None:

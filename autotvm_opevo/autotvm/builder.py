@@ -20,6 +20,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task.space import InstantiationError
 
+from autotvm_opevo._utils.atomic_files import check_room
 from autotvm_opevo._utils.cpu_cores import usable_cpus
 from autotvm_opevo.autotvm.log import key_of
 from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
@@ -68,6 +69,8 @@ class LocalBuilder(autotvm.LocalBuilder):
     ------
     ForkServerError
         By `build`, if no worker process can be started.
+    OSError
+        By `build`, if the temporary folder is full.
 
     Examples
     --------
@@ -142,6 +145,8 @@ class LocalBuilder(autotvm.LocalBuilder):
                 self._late[key] += 1
                 seconds, kind = build.timeout, MeasureErrorNo.BUILD_TIMEOUT
                 error = TimeoutError(f"the build took longer than {seconds:.3g} s")
+            else:
+                check_room(self.tmp_dir, error)
             trace = "".join(traceback.format_exception_only(type(error), error))
             return MeasureResult((trace, error), kind, seconds, time.time())
         if built.error is None:
@@ -151,6 +156,8 @@ class LocalBuilder(autotvm.LocalBuilder):
         trace, reason = built.error
         rejected = isinstance(reason, InstantiationError) or "InstantiationError" in str(reason)
         kind = MeasureErrorNo.INSTANTIATION_ERROR if rejected else MeasureErrorNo.COMPILE_HOST
+        if not rejected:
+            check_room(self.tmp_dir, reason)
         return MeasureResult((trace, reason), kind, built.time_cost, time.time())
 
     def close(self) -> None:

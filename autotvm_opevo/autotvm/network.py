@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ from tvm import relay
 from tvm.autotvm import record
 from tvm.autotvm.measure import MeasureResult
 
+from autotvm_opevo._utils.atomic_files import check_writable
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_integer, as_paths
 from autotvm_opevo.autotvm.best_file import BestFile
@@ -127,7 +129,7 @@ def tune_network(
     ForkServerError
         If worker processes cannot be started.
     OSError
-        If the log cannot be written.
+        If the log or the temporary folder cannot be written, or its disk is full.
     KeyboardInterrupt
         After Ctrl-C, once the result is printed and all worker processes have ended.
 
@@ -171,6 +173,7 @@ def tune_network(
 
     mod = run_compiler(partial(fold, mod, params), "folding constants")
 
+    check_writable(Path(tempfile.gettempdir()))  # for what is built
     with TrialStore(log_file) as store:
         network = run_compiler(partial(extract, mod, target), "extracting tasks")
         seeds = np.random.SeedSequence(seed).generate_state(len(network.tasks) + 1)

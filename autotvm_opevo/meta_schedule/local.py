@@ -29,6 +29,7 @@ from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 from tvm.s_tir.meta_schedule.runner.utils import alloc_argument_common
 from tvm.target import Target
 
+from autotvm_opevo._utils.atomic_files import check_room
 from autotvm_opevo._utils.cpu_cores import usable_cpus
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.targets import measure_roofline
@@ -71,6 +72,8 @@ class LocalBuilder(PyBuilder):
     ------
     ForkServerError
         By `build`, if no worker process can be started.
+    RuntimeError
+        By `build`, if the temporary folder is full.
     ValueError
         If a parameter is not positive.
     """
@@ -104,7 +107,9 @@ class LocalBuilder(PyBuilder):
         )
 
     def result(self, future: Future[Any]) -> tuple[BuilderResult, float]:
-        """Wait for what was built, or an error; with the seconds of the processor that it took."""
+        """Wait for what was built, or an error; with the seconds of the processor that it took.
+        Raises `OSError` if the temporary folder is full.
+        """
         try:
             artifact, seconds = future.result()
             return BuilderResult(artifact, None), seconds
@@ -114,6 +119,8 @@ class LocalBuilder(PyBuilder):
         except ForkServerError:
             raise
         except Exception as error:
+            if self._folder is not None:
+                check_room(self._folder.name, error)
             return BuilderResult(None, f"LocalBuilder: An exception occurred\n{error}"), 0.0
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -152,7 +153,7 @@ def tune_network(
     TimeoutError
         If TVM takes more than an hour to lower or to build the network.
     OSError
-        If the work directory cannot be written, or its disk is full.
+        If the work directory or the temporary folder cannot be written, or its disk is full.
     KeyboardInterrupt
         After Ctrl-C, once the result is printed.
 
@@ -211,6 +212,7 @@ def tune_network(
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder, *folder.glob("database_*.json"))
+    check_writable(Path(tempfile.gettempdir()))  # for what is built
     lock = Lock(folder / LOCK)
     lock.acquire(folder)
     try:

@@ -10,7 +10,14 @@ import sys
 
 import pytest
 
-from autotvm_opevo._utils.atomic_files import Lock, LogInUse, check_writable, set_aside, write_whole
+from autotvm_opevo._utils.atomic_files import (
+    Lock,
+    LogInUse,
+    check_room,
+    check_writable,
+    set_aside,
+    write_whole,
+)
 
 
 def failing():
@@ -44,6 +51,21 @@ class TestCheckWritable:
         with pytest.raises(OSError, match="cannot write here") as error:
             check_writable(tmp_path, tmp_path / "log")
         assert error.value.filename == str(tmp_path / "log")
+
+
+class TestCheckRoom:
+    def test_an_error_where_there_is_room_has_another_cause(self, tmp_path):
+        check_room(str(tmp_path), "the worker process died")
+
+    def test_what_dies_where_there_is_none_dies_of_that(self, tmp_path, small_files):
+        with pytest.raises(OSError, match="cannot write here: File too large"):
+            check_room(str(tmp_path), "the worker process died")
+
+    def test_what_names_a_full_disk_failed_of_it_though_there_is_room_again(self, tmp_path):
+        error = RuntimeError("ld: final link failed: No space left on device")
+        with pytest.raises(OSError, match="No space left on device") as raised:
+            check_room(str(tmp_path), error)
+        assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, str(tmp_path))
 
 
 class TestWriteWhole:

@@ -1,5 +1,6 @@
 """The builder on forked workers, with real builds."""
 
+import errno
 import gc
 import os
 import time
@@ -14,7 +15,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task.space import InstantiationError
 
-from autotvm_opevo._utils import cpu_cores
+from autotvm_opevo._utils import atomic_files, cpu_cores
 from autotvm_opevo.autotvm import LocalBuilder
 from autotvm_opevo.autotvm.builder import Build
 from autotvm_opevo.autotvm.log import key_of
@@ -152,6 +153,29 @@ def test_that_no_worker_can_be_started_is_no_failure_of_a_configuration(builder)
     builder.set_task(task, {})
     builder.executor = WorkerPool("there_is_no_such_module", 2)
     with pytest.raises(ForkServerError):
+        builder.build(inputs(task))
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_that_the_temporary_folder_is_full_is_no_failure_of_a_configuration(
+    builder, monkeypatch, dies
+):
+    full = OSError(errno.ENOSPC, "No space left on device")
+
+    def build(*_):
+        if dies:  # as LLVM does
+            os.abort()
+        return BuildResult(None, None, ("trace", full), 0.5)
+
+    def no_room(folder):
+        raise full
+
+    task = matmul_task()
+    builder.set_task(task, {})
+    builder.build_func = build
+    if dies:
+        monkeypatch.setattr(atomic_files, "check_writable", no_room)
+    with pytest.raises(OSError, match="No space left on device"):
         builder.build(inputs(task))
 
 

@@ -1,5 +1,6 @@
 """LocalBuilder generates the same code as TVM's, in workers that stay."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from tvm.s_tir.meta_schedule.builder import BuilderInput
 from tvm.s_tir.meta_schedule.builder.local_builder import default_build
 from tvm.target import Target
 
-from autotvm_opevo._utils import cpu_cores
+from autotvm_opevo._utils import atomic_files, cpu_cores
 from autotvm_opevo.meta_schedule import LocalBuilder, worker
 from autotvm_opevo.meta_schedule import local as module
 from autotvm_opevo.meta_schedule.worker import build_schedule as build
@@ -148,6 +149,27 @@ def test_builds_that_hang_or_die_cost_no_other(monkeypatch):
     monkeypatch.undo()
     builder.timeout_sec = 240
     assert [result.error_msg for result in builder.build(matmul_inputs(3))] == [None] * 3
+    builder.close()
+
+
+def fill(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("build_artifact", [die, fill])
+def test_that_the_temporary_folder_is_full_is_no_failure_of_a_candidate(
+    monkeypatch, build_artifact
+):
+    builder = LocalBuilder(max_workers=1, timeout_sec=240)
+    monkeypatch.setattr(module, "build_artifact", build_artifact)
+    if build_artifact is die:  # as LLVM does
+        monkeypatch.setattr(atomic_files, "check_writable", fill)
+    (build,) = matmul_inputs(1)
+    with pytest.raises(OSError, match="No space left on device"):
+        builder.result(builder.start(build.mod, build.target))
+    # of which TVM makes another
+    with pytest.raises(RuntimeError, match="No space left on device"):
+        builder.build([build])
     builder.close()
 
 
