@@ -36,6 +36,7 @@ from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.autotvm.targets import THIS_MACHINE, as_target, check_device, work
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tuner import (
+    FIRST_BATCH,
     OpEvoTuner,
     SearchTuner,
     TunerFactory,
@@ -191,9 +192,12 @@ def tune_network(
             own = {state.key for state in states}
             others = [records for task, records in store.by_task.items() if task not in own]
             known.add(chain.from_iterable(others), str(store.path))
-        run = NetworkRun(states, network, budget, measurer.batch, store)
         made = partial(tuner).func
-        if isinstance(made, type) and issubclass(made, SearchTuner):
+        is_search = isinstance(made, type) and issubclass(made, SearchTuner)
+        # AutoTVM's own propose a whole batch, and need its results before the next
+        batch = min(measurer.batch, FIRST_BATCH) if is_search else measurer.batch
+        run = NetworkRun(states, network, budget, batch, store)
+        if is_search:
             # may refuse a task's knobs: now, not once other tasks are tuned
             _ = [state.tuner for state in states]
 

@@ -47,7 +47,7 @@ _XGB_ONLY = frozenset(
 
 # Configurations in a first batch: as many as builders have cores would all be random. The others
 # have a quarter of the results there are.
-_FIRST_BATCH = 8
+FIRST_BATCH = 8
 
 _warned: set[str] = set()
 
@@ -208,7 +208,7 @@ class SearchTuner(Tuner):
         """
         if not self._search.can_transfer:  # without a surrogate
             return most
-        return min(most, max(_FIRST_BATCH, len(self._search.results) // 4))
+        return min(most, max(FIRST_BATCH, len(self._search.results) // 4))
 
     def _learn_prior(self) -> None:
         """Learn from the bundled tuning records, if nothing has been learned yet."""

@@ -220,6 +220,13 @@ class TestBudget:
         assert messages["dense_pack.x86"] == {"runtime device": {"out of registers": row.trials}}
         assert messages["dense_nopack.x86"] == {}
 
+    def test_the_first_rounds_are_small_however_many_builders_there_are(self, tmp_path):
+        """Or a task that fails would have as many trials as the other."""
+        runner = SyntheticRunner(fails=lambda task: task.name == "dense_pack.x86")
+        option = runner.option(batch=64)
+        result = tune(tmp_path / "log.json", 120, mod=one_layer(), measure_option=option)
+        assert [row.trials <= 48 for row in result.rows if not row.works] == [True]
+
     def test_the_first_trial_is_the_untuned_configuration(self, tmp_path):
         tune(tmp_path / "log.json", 3)
         task = extract(two_layers(), TARGET)[0][0]
