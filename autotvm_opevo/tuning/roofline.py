@@ -78,8 +78,12 @@ class Roofline:
 
 def measure(te: Any, seconds: Seconds, threads: int) -> Roofline:
     """Measure a machine, whose TVM has this ``tvm.te`` and number of threads."""
-    bandwidths = tuple((float(size), size / seconds(_sum(te, size))) for size in _READS)
-    return Roofline(measure_flops(te, seconds), bandwidths, threads)
+    bandwidths = []
+    for size in _READS:
+        tensors = _sum(te, size, threads)
+        read = 4.0 * math.prod(map(int, tensors[0].shape))
+        bandwidths.append((read, read / seconds(tensors)))
+    return Roofline(measure_flops(te, seconds), tuple(bandwidths), threads)
 
 
 def measure_flops(te: Any, seconds: Seconds) -> float:
@@ -90,9 +94,9 @@ def measure_flops(te: Any, seconds: Seconds) -> float:
     )
 
 
-def _sum(te: Any, size: int) -> list[Any]:
-    """Sum a long array of `size` bytes: every core reads a part of it."""
-    parts, width = 64, 64
+def _sum(te: Any, size: int, threads: int) -> list[Any]:
+    """Sum a long array of about `size` bytes, of which every thread reads as many parts."""
+    parts, width = threads * max(1, 64 // threads), 64
     depth = size // (4 * parts * width)
     a = te.placeholder((parts, depth, width), name="a")
     k = te.reduce_axis((0, depth), name="k")

@@ -3,7 +3,9 @@
 import math
 from types import SimpleNamespace
 
-from autotvm_opevo.tuning.roofline import Roofline
+import pytest
+
+from autotvm_opevo.tuning.roofline import Roofline, measure
 from autotvm_opevo.tuning.run import Budget, TuningRun
 from autotvm_opevo.tuning.run_log import RunLog
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
@@ -18,6 +20,28 @@ def test_what_caches_hold_is_read_faster():
         1.0,
         2.0,
     ]
+
+
+class Te:
+    """As much of ``tvm.te`` as says which shapes are computed."""
+
+    sum = staticmethod(lambda *_, **__: None)
+    reduce_axis = staticmethod(lambda *_, **__: None)
+    placeholder = staticmethod(lambda shape, **_: SimpleNamespace(shape=shape))
+    compute = staticmethod(lambda shape, *_, **__: SimpleNamespace(shape=shape))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 24, 56, 60, 64, 96, 128])
+def test_all_threads_read_as_much(threads):
+    """A part that is left over takes as long as one for each thread."""
+
+    def seconds(tensors):
+        parts = tensors[-1].shape[0]
+        return math.ceil(parts / threads) * math.prod(tensors[0].shape[1:])
+
+    roofline = measure(Te, seconds, threads)
+    assert [speed for _, speed in roofline.bandwidths] == [4 * threads] * 7
+    assert roofline.bandwidths[-1][0] == pytest.approx(1 << 28, rel=0.01)
 
 
 class Run(TuningRun):
