@@ -117,6 +117,9 @@ class Worker:
             As raised by the function.
         """
         try:
+            # Nothing was asked, so it has ended, as by the kernel when memory ran out.
+            if self._connection is not None and self._connection.poll():
+                self.kill()
             connection = self._connection or self._start()
             self.calls += 1
             try:

@@ -82,6 +82,12 @@ class TestWorker:
             worker.call(os.kill, 0, signal.SIGKILL, timeout=60)  # 0 is its process group
         assert worker.call(pow, 2, 3, timeout=60) == 8
 
+    def test_one_that_died_while_it_was_idle_costs_no_call(self, worker):
+        pid = worker.call(os.getpid, timeout=60)
+        os.kill(pid, signal.SIGKILL)
+        assert eventually(lambda: gone(pid))
+        assert worker.call(pow, 2, 3, timeout=60) == 8
+
     def test_what_it_started_dies_with_it(self, worker):
         child = worker.call(lambda: subprocess.Popen(["sleep", "600"]).pid, timeout=60)
         worker.kill()
