@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -98,7 +99,8 @@ class ProgressDisplay:
     time_limit : float, optional
         Seconds after which the run ends.
     file : text file, optional
-        Where to write; standard error by default.
+        Where to write; standard error by default. That it cannot be written, or that there is none,
+        ends no run.
 
     Examples
     --------
@@ -115,10 +117,10 @@ class ProgressDisplay:
         time_limit: float | None = None,
         file: TextIO | None = None,
     ) -> None:
-        self._file = file or sys.stderr
+        self._file: TextIO | None = file or sys.stderr  # none in a daemon
         self._trials, self._done, self._time_limit = trials, done, time_limit
         self._start = self._said = time.monotonic()
-        self._live = self._file.isatty()
+        self._live = getattr(self._file, "isatty", bool)()
         self._bars: list[tqdm[Any]] = []
         self._reported_errors: set[tuple[str, str]] = set()
 
@@ -171,7 +173,9 @@ class ProgressDisplay:
 
     def write(self, line: str) -> None:
         """Write a line above the table."""
-        tqdm.write(line, file=self._file)
+        if self._file is not None:
+            with suppress(OSError, ValueError):  # who read it has ended, or the terminal is closed
+                tqdm.write(line, file=self._file)
 
     def _redraw(self, rows: Sequence[Row], current: int, trials: int, text: str) -> None:
         head, *lines = _lines(rows)

@@ -8,6 +8,8 @@ import struct
 import subprocess
 import sys
 import termios
+from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
@@ -102,6 +104,30 @@ def test_a_latency_of_some_tasks_only_is_marked():
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize("open_pair", [os.pipe, pty.openpty])
+def test_a_reader_or_a_terminal_that_is_gone_ends_no_run(open_pair):
+    """As of ``2>&1 | tee``, or of an SSH session."""
+    ours, theirs = open_pair()
+    file = open(theirs, "w", buffering=1)  # noqa: SIM115 cannot be closed without an error
+    with ProgressDisplay(24, file=file) as display:
+        display.show(ROWS[:1], 0, 0.002)
+        os.close(ours)
+        display.show(ROWS[:1], 0, 0.002)
+        display.write("a line")
+    with suppress(OSError):
+        file.close()
+
+
+@pytest.mark.parametrize("file", [None, SimpleNamespace(write=lambda text: None)])
+def test_standard_error_may_be_replaced_or_missing(monkeypatch, capfd, file):
+    """By an object that copies it, or in a daemon."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", file)
+        with ProgressDisplay(24) as display:
+            display.show(ROWS[:1], 0, 0.002)
+    assert capfd.readouterr().out == ""
 
 
 @pytest.mark.parametrize("lines", [24, 4])
