@@ -104,9 +104,9 @@ class ThisMachine:
                 logger.warning("this machine cannot run code for %s, %s", _target(cpu), why)
                 continue
             except (OSError, RuntimeError, ValueError) as error:
-                why = last_line(str(error))
-                logger.warning("%s is not tried before it is used: %s", _target(cpu), why)
-                return _target(cpu)
+                taken, why = _target(next(iter(flops), cpu)), last_line(str(error))
+                logger.warning("%s is taken; %s was not timed: %s", taken, _target(cpu), why)
+                return taken
             if not wide:
                 break
         if not flops:
@@ -114,11 +114,14 @@ class ThisMachine:
                 "this machine cannot run what TVM compiles for its CPU, not even for llvm"
             )
         # interleaved, since other work may slow one of them down
-        for _ in range(_ROUNDS if len(flops) > 1 else 0):
-            for cpu, value in flops.items():
-                flops[cpu] = max(value, self._measure_flops(_target(cpu)))
-        first, *others = flops
-        best = next((cpu for cpu in others if flops[first] < _WIDE_AT_LEAST * flops[cpu]), first)
+        try:
+            for _ in range(_ROUNDS if len(flops) > 1 else 0):
+                for cpu, value in flops.items():
+                    flops[cpu] = max(value, self._measure_flops(_target(cpu)))
+        except (OSError, RuntimeError, ValueError) as error:  # the next call times them again
+            logger.warning("%s was not timed again: %s", _target(cpu), last_line(str(error)))
+            return _target(_fastest(flops))
+        best = _fastest(flops)
         _remember(machine, _target(best), {_target(cpu): value for cpu, value in flops.items()})
         return _target(best)
 
@@ -247,6 +250,12 @@ def check_cpu(cpu: str, known: Sequence[str], llvm: int) -> None:
         raise ValueError(
             f"target's -mcpu must be a CPU that LLVM {llvm} knows, {cpu!r} given: {such_as}"
         )
+
+
+def _fastest(flops: dict[str, float]) -> str:
+    """The CPU to take, by operations per second; the first one may have wide vectors."""
+    first, *others = flops
+    return next((cpu for cpu in others if flops[first] < _WIDE_AT_LEAST * flops[cpu]), first)
 
 
 def _target(cpu: str) -> str:

@@ -117,6 +117,23 @@ def test_what_cannot_be_measured_is_taken_as_reported(monkeypatch, tmp_path, cap
     assert "took longer than 60 seconds" in caplog.text
 
 
+@pytest.mark.parametrize(("calls", "chosen"), [(1, "znver4"), (2, "core-avx2"), (5, "core-avx2")])
+def test_where_the_machine_is_too_busy_to_go_on_what_has_run_is_taken_and_not_remembered(
+    monkeypatch, tmp_path, caplog, calls, chosen
+):
+    pretend(monkeypatch, tmp_path, "epyc_zen4")
+    quiet = FirstKernel(znver4=0.8e11, core_avx2=1e11)
+
+    def busy(target):
+        if len(quiet.tried) == calls:
+            raise TimeoutError("took longer than 60 seconds")
+        return quiet(target)
+
+    assert target_of(fake_tvm(), busy) == f"llvm -mcpu={chosen}"
+    assert "took longer than 60 seconds" in caplog.text
+    assert not (tmp_path / "cache").exists()
+
+
 def test_what_was_found_is_remembered_for_this_processor_and_this_tvm(monkeypatch, tmp_path):
     pretend(monkeypatch, tmp_path, "epyc_zen4")
     first = FirstKernel(znver4=0.5e11, core_avx2=1e11)
