@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # Why a run ended, if all of its tasks did: each has no configuration left, or stopped early.
 EXHAUSTED = "exhausted"
-# More trials than any time limit allows: as many as there is time for.
-UNLIMITED = 100_000
+# More trials than any time limit allows: as many as there is time for. Fits into TVM's integers.
+UNLIMITED = 10**9
 
 
 @dataclass(frozen=True)
