@@ -7,13 +7,12 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
-import select
 import signal
 import socket
 import sys
 import traceback
 from contextlib import suppress
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import cloudpickle
@@ -30,7 +29,7 @@ def main() -> None:
     try:
         with socket.socket(fileno=int(descriptor)) as control:
             while True:
-                if select.select([control], [], [], _REAP_INTERVAL if children else None)[0]:
+                if wait([control], _REAP_INTERVAL if children else None):
                     request, descriptors, _, _ = socket.recv_fds(control, 1, 1)
                     if not request:
                         return

@@ -4,11 +4,13 @@ owner.
 
 import math
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import ExitStack
 
 import psutil
 import pytest
@@ -122,6 +124,20 @@ class TestWorker:
             ForkServerError, match="no worker process could be started: No such file or directory"
         ):
             worker.call(pow, 2, 3, timeout=60)
+
+    def test_it_starts_where_more_than_1024_files_are_open(self):
+        """Which is more than ``select`` can wait for."""
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if 0 <= before[1] < 2048:  # less than 0 is no limit
+            pytest.skip("as many files cannot be opened here")
+        with ExitStack() as stack:
+            stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (2048, before[1]))
+            for _ in range(1024):
+                stack.enter_context(open(os.devnull))
+            worker = Worker("string")  # whose server starts now
+            stack.callback(worker.kill)
+            assert worker.call(pow, 2, 3, timeout=60) == 8
 
     def test_one_that_is_still_starting_is_not_waited_for(self, worker, monkeypatch):
         """Ctrl-C comes while its module is imported."""
