@@ -3,6 +3,7 @@
 import errno
 import gc
 import os
+import tempfile
 import time
 from concurrent.futures import Future
 
@@ -188,6 +189,19 @@ def test_files_of_the_last_batch_are_removed(builder):
     builder.close()
     assert not os.path.exists(second.filename)
     assert np.isfinite(second.time_cost)
+
+
+def test_what_a_build_writes_in_between_is_where_it_is_removed(builder):
+    """A build that is killed removes nothing itself."""
+
+    def build(*_, **__):
+        return BuildResult(tempfile.mkdtemp(), (), None, 0.1)
+
+    task = matmul_task()
+    builder.set_task(task, {})
+    builder.build_func = build
+    (built, *_) = builder.build(inputs(task))
+    assert os.path.dirname(built.filename) == builder.tmp_dir
 
 
 def test_what_was_built_is_removed_though_nobody_closes_the_builder():
