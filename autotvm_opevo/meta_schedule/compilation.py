@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import tvm
@@ -15,7 +16,13 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
-from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, records_in
+from autotvm_opevo.meta_schedule.database import (
+    best_of,
+    database_with,
+    open_existing,
+    parts_of,
+    records_in,
+)
 from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_operators
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.tasks import key_of, lower_and_extract
@@ -49,7 +56,8 @@ def compile_network(
         fastest record for this target, or else for another one, with a warning. Operators without
         any keep their default, with a warning, too. If `tune_network` found that the network is
         faster untuned, its best file says so, and the network is compiled as imported; so are
-        operators whose lowering changes the outputs.
+        operators whose lowering changes the outputs. So it is for a target of which the file has
+        nothing, such as one with more cores. Databases in memory do not know it.
 
     Returns
     -------
@@ -77,10 +85,7 @@ def compile_network(
     """
     target = as_target(target)
     mod = bind_params(mod, params)
-    opened, untuned, wrong = database, set(), {}
-    if isinstance(database, (str, PathLike)):
-        opened, untuned = open_existing(database), untuned_networks(database)
-        wrong = wrong_operators(database)
+    opened = open_existing(database) if isinstance(database, (str, PathLike)) else database
     if not isinstance(opened, (ms.database.Database, type(None))):
         given = type(opened).__name__
         raise ValueError(f"database must be a folder or a database of MetaSchedule, {given} given")
@@ -88,12 +93,50 @@ def compile_network(
     def compiled() -> Any:
         if opened is None or isinstance(opened, ms.database.ScheduleFnDatabase):
             return build(lower(mod, target), target, opened)
-        lowered, tasks, _ = lower_and_extract(mod, target, wrong)
-        if untuned and key_of(target, tasks) in untuned:
+        lowered, tasks, _ = lower_and_extract(mod, target, _wrong_operators(opened, target))
+        if _is_untuned(opened, tasks, target):
             return build(lower_as_imported(mod, target), target)
         return build(lowered, target, _best_records(opened, tasks, target))
 
     return run_compiler(compiled, "compiling the network")
+
+
+def _folders(database: ms.database.Database) -> list[tuple[ms.database.JSONDatabase, Path]]:
+    """The databases of files, in a union or alone, each with its folder."""
+    files = [part for part in parts_of(database) if isinstance(part, ms.database.JSONDatabase)]
+    return [(part, Path(str(part.path_tuning_record)).parent) for part in files]
+
+
+def _wrong_operators(
+    database: ms.database.Database, target: tvm.target.Target
+) -> dict[tuple[str, ...], list[str]]:
+    """The operators whose lowering changes the outputs, by network. What was found for another
+    target, such as one with more cores, is right for one for which nothing was.
+    """
+    known: dict[tuple[str, ...], list[str]] = {}
+    for _, folder in _folders(database):
+        for key, names in wrong_operators(folder).items():
+            known[key] = known.get(key) or names
+    elsewhere = {(str(target), *key[1:]): names for key, names in known.items() if names}
+    return {**elsewhere, **known}
+
+
+def _is_untuned(
+    database: ms.database.Database, tasks: Sequence[Any], target: tvm.target.Target
+) -> bool:
+    """Whether a network is better untuned than with any database that knows it: for this target, or
+    else, without a record for it, for another one.
+    """
+    key, answers = key_of(target, tasks), []
+    for part, folder in _folders(database):
+        untuned = untuned_networks(folder)
+        if key in untuned:
+            answers.append(True)
+        elif any(best_of(part, task.dispatched[0], target) for task in tasks):
+            answers.append(False)
+        elif key[1:] in {other[1:] for other in untuned}:
+            answers.append(True)
+    return bool(answers) and all(answers)
 
 
 def _best_records(

@@ -126,11 +126,16 @@ def records_of_others(
     ]
 
 
+def parts_of(database: Database) -> list[Database]:
+    """The databases in a union, and in the unions in it; or else the database itself."""
+    if isinstance(database, (UnionDatabase, OrderedUnionDatabase)):
+        return [part for member in database.databases for part in parts_of(member)]
+    return [database]
+
+
 def records_in(database: Database) -> list[TuningRecord]:
     """All records of a database, or of those in a union, which TVM does not tell."""
-    if isinstance(database, (UnionDatabase, OrderedUnionDatabase)):
-        return [record for part in database.databases for record in records_in(part)]
-    return list(database.get_all_tuning_records())
+    return [record for part in parts_of(database) for record in part.get_all_tuning_records()]
 
 
 def best_of(database: Database, mod: IRModule, target: Target) -> TuningRecord | None:

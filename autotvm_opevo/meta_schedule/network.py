@@ -249,6 +249,11 @@ def tune_network(
             strategy = TvmStrategy(strategy, cost_model, budget.trials, per_round)
         seeds = fork_seed(None if seed is None else seed + 1, n=len(tasks))
         states = [kind(task, target, store, strategy, s) for task, s in zip(tasks, seeds)]
+        if not any(state.progress.trials for state in states):
+            known = set[str]().union(*map(store.other_targets, states))
+            if known:  # most often with another number of cores
+                those = ", ".join(sorted(known))
+                notes.append(f"trials in the database do not count, they are for {those}")
         run = NetworkRun(states, budget, batch, store, origins)
         run.announce(description, "database", notes)
 

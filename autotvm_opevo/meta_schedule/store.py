@@ -104,6 +104,10 @@ class TrialStore:
         records = self._records[task.key, str(task.target)]
         return sorted(records, key=lambda record: recorded_mean(record.run_secs))
 
+    def other_targets(self, task: Any) -> set[str]:
+        """The other targets for which there are trials of a `TaskState`'s workload."""
+        return {target for key, target in self._records if key == task.key} - {str(task.target)}
+
     def record(self, task: Any, candidate: MeasureCandidate, run_secs: Any) -> TuningRecord:
         """A record of a `TaskState`, which is not written."""
         workload = self.database.commit_workload(task.mod)

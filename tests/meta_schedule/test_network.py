@@ -13,6 +13,7 @@ from tvm import relax
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
+from tvm.s_tir.meta_schedule.database import MemoryDatabase, UnionDatabase
 from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 from unoptimized import cpu
 
@@ -143,18 +144,31 @@ class TestNetworkThatIsFasterUntuned:
         """A copy."""
         return shutil.copytree(faster_untuned, tmp_path / "copy")
 
-    def schedules(self, folder, monkeypatch):
+    def schedules(self, folder, monkeypatch, target=None):
         """Number of records with which `compile_network` builds."""
         found = []
         build = compilation.build
         monkeypatch.setattr(
             compilation, "build", lambda *given: found.append(given[2:]) or build(*given)
         )
-        compile_network(*workloads.mlp(), cpu(), folder)
+        compile_network(*workloads.mlp(), target or cpu(), folder)
         return len(found[0][0]) if found[0] else 0
 
     def test_is_compiled_as_imported(self, faster_untuned, monkeypatch):
         assert self.schedules(faster_untuned / "best", monkeypatch) == 0
+
+    def test_is_so_for_a_target_without_records_and_in_a_union(self, faster_untuned, monkeypatch):
+        best = faster_untuned / "best"
+        assert self.schedules(best, monkeypatch, cpu(64)) == 0
+        union = UnionDatabase(MemoryDatabase(), open_database(best))
+        assert self.schedules(union, monkeypatch) == 0
+
+    def test_is_not_so_for_a_target_with_records_of_its_own(self, folder, monkeypatch, capsys):
+        options = {"builder": builder(), "runner": runner(), "evaluate": False}
+        tune_network(*workloads.mlp(), cpu(64), folder, 4, seed=0, **options)
+        assert "trials in the database do not count, they are for " in capsys.readouterr().err
+        assert self.schedules(folder / "best", monkeypatch, cpu(64)) == 4
+        assert self.schedules(folder / "best", monkeypatch) == 0
 
     def test_stays_so_until_more_is_measured(self, folder, monkeypatch):
         tune(folder, 4, strategy=OpEvoStrategy(seed=0), evaluate=False)

@@ -20,6 +20,7 @@ from quick_network_tuning import tune_operator
 from quick_tuning import builder, outputs, runner
 from tvm import relax, te, topi
 from tvm.ir.utils import derived_object
+from tvm.s_tir.meta_schedule.database import MemoryDatabase, UnionDatabase
 from tvm.s_tir.meta_schedule.runner import PyRunner
 from tvm_ffi import structural_equal
 from unoptimized import cpu
@@ -33,7 +34,13 @@ from autotvm_opevo.lowering.network import (
     lower_as_imported,
     operators_of,
 )
-from autotvm_opevo.meta_schedule import compare_logs, compile_network, tune_network, verification
+from autotvm_opevo.meta_schedule import (
+    compare_logs,
+    compile_network,
+    open_database,
+    tune_network,
+    verification,
+)
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
 from autotvm_opevo.meta_schedule.store import wrong_operators
 from autotvm_opevo.meta_schedule.tasks import key_of, lower_and_extract
@@ -341,10 +348,10 @@ def assert_same(lowered, mod):
     np.testing.assert_allclose(actual[0], expected[0], rtol=1e-3, atol=1e-4)
 
 
-def assert_compiled_right(database):
+def assert_compiled_right(database, target=None):
     mod = convolution()
     executables = [
-        compile_network(mod, None, cpu(), database),
+        compile_network(mod, None, target or cpu(), database),
         build(lower_as_imported(mod, cpu()), cpu()),
     ]
     actual, expected = outputs(executables, random_inputs(mod))
@@ -374,8 +381,11 @@ def test_tuning_and_all_that_uses_its_result_leave_a_wrong_operator_as_imported(
     assert [RELU] in wrong_operators(result.best_file).values()
     caplog.clear()
     assert tune(mod, tmp_path, 6, evaluate=False).measured == 2
-    for database in (tmp_path, result.best_file):
+    opened = open_database(result.best_file)
+    union = UnionDatabase(MemoryDatabase(), UnionDatabase(opened))
+    for database in (tmp_path, result.best_file, opened, union):
         assert_compiled_right(database)
+    assert_compiled_right(result.best_file, cpu(64))  # as on another machine
     comparison = compare_logs(mod, None, cpu(), [tmp_path, result.best_file])
     assert comparison.outputs_match
     assert len(comparison.operators) == len(result.rows)
