@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -26,6 +26,7 @@ from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner
 from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.measurer import Finalist
+from autotvm_opevo.tuning.programs import REQUEST_TIMEOUT
 from autotvm_opevo.tuning.record_lines import seconds
 
 
@@ -60,6 +61,8 @@ class Trial:
 # Candidates that are proposed at a time, for each builder or device: with more, a search proposes
 # less often, for which runs wait, and knows less.
 _AHEAD = 2
+# What builders and runners say of what took too long.
+_TIMEOUT = "Timeout, killed"
 
 
 class Measurer(measurer.Measurer):
@@ -68,6 +71,9 @@ class Measurer(measurer.Measurer):
 
     With this package's builder, and its runner or an ``RPCRunner``, what runs next is built
     meanwhile; others measure one batch after the other.
+
+    A trial waits some minutes for a remote device. If none answers meanwhile, it raises a
+    `RuntimeError`: all that follow would fail, too.
     """
 
     def __init__(self, builder: Any, runner: Any, target: tvm.target.Target, batch: int) -> None:
@@ -79,11 +85,22 @@ class Measurer(measurer.Measurer):
         builds, devices = builder.max_workers if ahead else batch, 1
         if ahead and isinstance(runner, RPCRunner):
             devices = max(1, runner.rpc_config.count_num_servers(allow_missing=True))
+        if isinstance(runner, RPCRunner):
+            session = runner.rpc_config.session_timeout_sec
+            # or TVM would wait for ever for a device that has left, or cannot be reached any more
+            if session and runner.pool._timeout is None:
+                runner.pool._timeout = session + REQUEST_TIMEOUT
+        self._answered = -inf  # when a remote device did
         pool = builder.workers if ahead else None
         super().__init__(min(batch, _AHEAD * max(builds, devices)), builds, devices, pool)
 
     def __exit__(self, *_: object) -> None:
-        self._close(self.runner.interrupt if isinstance(self.runner, LocalRunner) else lambda: None)
+        if isinstance(self.runner, RPCRunner):
+            self._close(partial(_kill_workers, self.runner))
+            _end_workers(self.runner)
+        else:
+            is_ours = isinstance(self.runner, LocalRunner)
+            self._close(self.runner.interrupt if is_ours else lambda: None)
 
     def retime(self, finalist: Finalist) -> float:
         """See `tuning.measurer.Measurer`."""
@@ -129,7 +146,7 @@ class Measurer(measurer.Measurer):
         failure = ""
         if seconds(result.run_secs) == inf:
             kind = "build" if ran is None else "run"
-            failure = f"{kind} timeout" if "Timeout, killed" in str(result.error_msg) else kind
+            failure = f"{kind} timeout" if _TIMEOUT in str(result.error_msg) else kind
         trial = Trial(candidate, result, failure, spent)
         if built.artifact_path:
             self.finalists.add(task, trial, built, str(built.artifact_path), trial.latency)
@@ -141,9 +158,19 @@ class Measurer(measurer.Measurer):
         # not by TVM, which would make other errors of its own
         if isinstance(self.runner, LocalRunner):
             return RunnerResult(*self.runner.run_alone(artifact, kind, candidate.args_info))
+        start = time.monotonic()
         with interrupts_in_tvm():
             (future,) = self.runner.run([RunnerInput(artifact, kind, candidate.args_info)])
-            return future.result()
+            result = future.result()
+        if _TIMEOUT not in str(result.error_msg):
+            self._answered = time.monotonic()
+        elif isinstance(self.runner, RPCRunner) and self._answered < start:
+            key, waited = self.runner.rpc_config.tracker_key, time.monotonic() - start
+            raise RuntimeError(
+                f"no device of key {key!r} has answered for {waited:.0f} seconds: start a server "
+                "there; the same call then resumes"
+            )
+        return result
 
     def _measure(self, key: str, candidates: Sequence[MeasureCandidate]) -> list[Trial]:
         """Build and run a batch, with a builder or runner that is not this package's."""
@@ -170,6 +197,21 @@ class Measurer(measurer.Measurer):
             self._keep(key, candidate, built, result, each)
             for candidate, built, result in zip(candidates, builds, results)
         ]
+
+
+def _kill_workers(runner: RPCRunner) -> None:
+    """Kill the processes that talk to remote devices, from any thread; what they do fails."""
+    for worker in list(runner.pool._worker_map.values()):
+        with suppress(AttributeError):  # its own thread ends it, too, and may be faster
+            worker._proc.kill()
+
+
+def _end_workers(runner: RPCRunner) -> None:
+    """End these processes; the next trial starts new ones."""
+    _kill_workers(runner)  # first: TVM would wait for what they do
+    for worker in list(runner.pool._worker_map.values()):
+        with suppress(AttributeError):
+            worker.kill()
 
 
 @contextmanager

@@ -150,6 +150,8 @@ def tune_network(
         If another process is tuning into the work directory.
     ForkServerError
         If worker processes cannot be started.
+    RuntimeError
+        If no remote device answers any more.
     TimeoutError
         If TVM takes more than an hour to lower or to build the network.
     OSError

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 Uploader = Callable[[Any], Callable[[], Any]]
 
 # Seconds to wait for a free remote device, and the most that the tracker's protocol can tell.
-_REQUEST_TIMEOUT, _LONGEST_SESSION = 300, 2**31 - 1
+REQUEST_TIMEOUT, _LONGEST_SESSION = 300, 2**31 - 1
 # The shortest duration of one timing, in milliseconds.
 MIN_REPEAT_MS = 50
 # Largest error that rounding explains, relative to an output's largest value: where numbers have 16
@@ -71,7 +71,7 @@ def request_session(request: Callable[[int], Any], key: str, seconds: float) -> 
     seconds = int(min(seconds, _LONGEST_SESSION))
     device = f"a free device of key {key!r}"
     with say_if_long(f"waiting for {device}"):
-        return run_with_timeout(_REQUEST_TIMEOUT, lambda: request(seconds), device)
+        return run_with_timeout(REQUEST_TIMEOUT, lambda: request(seconds), device)
 
 
 @contextmanager
