@@ -21,6 +21,7 @@ from autotvm_opevo.meta_schedule.compilation import warn_of_untuned
 from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing
 from autotvm_opevo.meta_schedule.evaluation import (
     computed_dtypes,
+    may_crash,
     network_loader,
     open_device,
     random_inputs,
@@ -144,7 +145,9 @@ def compare_logs(
         shown_when_aborted(comparison),
         open_device(target, runner, time_limit) as (device, upload),
     ):
-        load = network_loader(target, random_inputs(untuned), device, upload)
+        inputs = random_inputs(untuned)
+        alone = may_crash(inputs, comparison.dtypes, runner)
+        load = network_loader(target, inputs, device, upload, alone)
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
         networks = [load(untuned)]
         networks += [load(lowered[way][0], database_with(records)) for way, records in tuned]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -22,6 +22,7 @@ from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
 from autotvm_opevo.lowering.entry import entry_name
 from autotvm_opevo.lowering.network import build
 from autotvm_opevo.meta_schedule.targets import device_type
+from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
 from autotvm_opevo.tuning.programs import (
     MIN_REPEAT_MS,
@@ -31,6 +32,7 @@ from autotvm_opevo.tuning.programs import (
     request_session,
     uploader,
 )
+from autotvm_opevo.tuning.workers import call_once
 
 # Seconds for which a remote device is reserved, so that networks can be built and run once.
 _SESSION_TIMEOUT = 3600
@@ -55,7 +57,7 @@ def open_device(
                 library.export_library(file)
                 # Only a loaded one has weights of its own; they are freed with it, for which TVM's
                 # `load_module` has no option.
-                return lambda: tvm_ffi.load_module(file, keep_module_alive=False)
+                return partial(tvm_ffi.load_module, file, keep_module_alive=False)
 
             yield tvm.device(device_type(target), 0), load_anew
         return
@@ -89,9 +91,19 @@ def evaluate_network(
     """Compare a network as imported and with the best of a database, where `runner` runs trials;
     `dtypes` are of what it computes.
     """
+    inputs, dtypes = random_inputs(lowered), set(dtypes)
     with open_device(target, runner) as (device, upload):
-        load = network_loader(target, random_inputs(lowered), device, upload)
-        return compare_with_untuned(load(as_imported), load(lowered, database), set(dtypes))
+        alone = may_crash(inputs, dtypes, runner)
+        load = network_loader(target, inputs, device, upload, alone)
+        return compare_with_untuned(load(as_imported), load(lowered, database), dtypes)
+
+
+def may_crash(inputs: Sequence[Array], dtypes: Iterable[str], runner: Any = None) -> bool:
+    """Whether a network may end this process, since random integers may be divisors or indices;
+    `dtypes` are of what it computes.
+    """
+    names = {*dtypes, *(array.dtype.name for array in inputs)}
+    return not isinstance(runner, RPCRunner) and any("int" in name for name in names)
 
 
 def network_loader(
@@ -99,8 +111,13 @@ def network_loader(
     inputs: Sequence[Array],
     device: tvm.runtime.Device,
     upload: Uploader,
+    alone_first: bool = False,
 ) -> Callable[..., Callable[[], Instance]]:
-    """A function that builds a lowered network; the one that it returns loads it on a device."""
+    """A function that builds a lowered network; the one that it returns loads it on a device.
+
+    With `alone_first`, it runs once in a process of its own on this machine; a `RuntimeError` if
+    that dies of it.
+    """
 
     def load(mod: tvm.IRModule, database: Any = None) -> Callable[[], Instance]:
         kind = "untuned" if database is None else "tuned"
@@ -109,6 +126,17 @@ def network_loader(
         with say_if_long("taking the network to the device"):
             load_library = upload(executable)
         name = entry_name(mod)
+        if alone_first:
+            try:
+                with say_if_long(f"running the {kind} network once"), suppress(TimeoutError):
+                    call_once(
+                        WORKER_MODULE, _run, load_library, device_type(target), inputs, name
+                    )
+            except ChildProcessError as error:
+                raise RuntimeError(
+                    f"the {kind} network ends the process that runs it on random integers, by "
+                    "which it may divide"
+                ) from error
         return lambda: Instance(load_library(), device, inputs, name)
 
     return load
@@ -141,6 +169,11 @@ class Instance:
     def seconds(self) -> float:
         """The latency of one run, timed for a moment."""
         return float(self._evaluate(self._name).mean)
+
+
+def _run(load: Callable[[], Any], kind: str, inputs: Sequence[Array], name: str) -> None:
+    """In a worker process, which may die of it."""
+    Instance(load(), tvm.device(kind, 0), inputs, name).outputs()
 
 
 def _flatten(outputs: Any) -> Iterator[Array]:

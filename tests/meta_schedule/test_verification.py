@@ -467,6 +467,17 @@ def test_a_network_that_divides_by_zero_ends_only_the_process_that_runs_it(caplo
     assert "was not verified before tuning: the worker process died" in caplog.text
 
 
+def test_a_network_that_divides_by_zero_is_tuned_but_not_compared(tmp_path):
+    mod = network_of(
+        lambda x: relax.op.floor_divide(relax.const(7, "int32"), x), shape=(64,), dtype="int32"
+    )
+    result = tune(mod, tmp_path, 2)
+    assert "network ends the process that runs it on random integers" in result.comparison_error
+    assert len(open_database(result.best_file)) == 1
+    with pytest.raises(RuntimeError, match="the untuned network ends the process that runs it"):
+        compare_logs(mod, None, cpu(), [result.best_file])
+
+
 def test_an_operator_whose_lowering_ends_the_process_is_named(mod, monkeypatch, caplog):
     relu = RELU
 
