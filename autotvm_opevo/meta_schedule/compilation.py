@@ -53,11 +53,11 @@ def compile_network(
     target : str, dict or tvm.target.Target
     database : str, path or Database, optional
         ``result.best_file``, or any database or union of some, of which each operator gets the
-        fastest record for this target, or else for another one, with a warning. Operators without
-        any keep their default, with a warning, too. If `tune_network` found that the network is
-        faster untuned, its best file says so, and the network is compiled as imported; so are
-        operators whose lowering changes the outputs. So it is for a target of which the file has
-        nothing, such as one with more cores. Databases in memory do not know it.
+        fastest record for this target, or else for another one of its kind, with a warning.
+        Operators without any keep their default, with a warning, too. If `tune_network` found that
+        the network is faster untuned, its best file says so, and the network is compiled as
+        imported; so are operators whose lowering changes the outputs. So it is for a target of
+        which the file has nothing, such as one with more cores. Databases in memory do not know it.
 
     Returns
     -------
@@ -143,7 +143,8 @@ def _best_records(
     database: ms.database.Database, tasks: Sequence[Any], target: tvm.target.Target
 ) -> ms.database.Database:
     """The best record for each task, with warnings about those that have none for the target."""
-    others = {str(record.target): record.target for record in records_in(database)}.values()
+    targets = {str(record.target): record.target for record in records_in(database)}.values()
+    others = [other for other in targets if other.kind.name == target.kind.name]
     best = []
     for mod in (task.dispatched[0] for task in tasks):
         record = best_of(database, mod, target)

@@ -160,6 +160,14 @@ def test_a_record_for_the_target_is_preferred_to_a_faster_one_for_another(tuned,
     assert "1 record applied that the database has for" in caplog.text
 
 
+def test_a_record_for_another_kind_of_device_is_not_applied(tuned, caplog):
+    """A CPU's schedules have no threads for a GPU."""
+    tasks, _ = extract(lower(bind_params(*network()), cpu()), cpu())
+    gpu = as_target("nvidia/geforce-rtx-3090")
+    assert len(_best_records(open_database(tuned), tasks, gpu)) == 0
+    assert "no record for 1 of 1 operator, which" in caplog.text
+
+
 @pytest.mark.parametrize("kind", [MemoryDatabase, UnionDatabase, OrderedUnionDatabase, "nested"])
 def test_databases_in_memory_and_unions_are_applied(tuned, caplog, kind):
     tasks, _ = extract(lower(bind_params(*network()), cpu()), cpu())
