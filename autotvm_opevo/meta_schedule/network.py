@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from math import inf
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -400,12 +401,27 @@ class NetworkRun(TuningRun):
             )
 
     def write_best(self) -> None:
-        """See `TuningRun`; without records of a network whose outputs differ."""
+        """See `TuningRun`; without records of a network whose outputs differ, but for those that
+        another network had before this call.
+        """
         is_wrong = self._comparison is not None and not self._comparison.outputs_match
         self.store.untuned.discard(self._network)
         if self.untuned:
             self.store.untuned.add(self._network)
-        self.store.write_best({(task.key, str(self._target)) for task in self._tasks if is_wrong})
+        left_out = set()
+        for task in self._tasks if is_wrong else ():
+            _, before = self._before.get(task.key, (inf, task.best))
+            if before is not None and self._is_shared(task):
+                self.store.set_best(before)
+            else:
+                left_out.add((task.key, str(self._target)))
+        self.store.write_best(left_out)
+
+    def _is_shared(self, task: TaskState) -> bool:
+        """Whether another network of the work directory has a task, too."""
+        own = {task.key for task in self._tasks}
+        networks = [set[str]().union(*network) for network in self.store.run_log.runs.networks]
+        return any(task.key in keys for keys in networks if keys != own)
 
     def result(self) -> TuningResult:
         """The result so far."""

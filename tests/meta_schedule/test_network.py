@@ -9,6 +9,7 @@ import tvm
 from compared_networks import compared
 from quick_network_tuning import tune, tune_operator
 from quick_tuning import builder, outputs, runner
+from relax_modules import product_and_softmax
 from tvm import relax
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
@@ -219,6 +220,21 @@ def test_what_computes_something_else_is_not_among_the_best(tmp_path, monkeypatc
     (record,) = open_database(tmp_path / "best").get_all_tuning_records()
     assert [[*map(int, tensor.shape)] for tensor in record.args_info] == [[32, 32]] * 3
     assert len(open_database(tmp_path)) == 6
+
+
+def test_what_another_network_had_stays_among_the_best(tmp_path, monkeypatch):
+    options = {"builder": builder(), "runner": runner(), "seed": 0}
+    softmax = workloads.operator("nn.softmax", [(8, 32)])
+    tune_network(*softmax, cpu(), tmp_path, 2, evaluate=False, **options)
+    (before,) = open_database(tmp_path / "best").get_all_tuning_records()
+    wrong = Comparison(["tuned"], relative_errors=[0.5], outputs_match=False)
+    monkeypatch.setattr("autotvm_opevo.meta_schedule.network.evaluate_network", lambda *_: wrong)
+    result = tune_network(product_and_softmax(), None, cpu(), tmp_path, 8, **options)
+    assert (len(result.rows), result.measured) == (2, 6)
+    assert len(untuned_networks(result.best_file)) == 1
+    (record,) = open_database(tmp_path / "best").get_all_tuning_records()
+    assert str(record.trace) == str(before.trace)
+    assert list(record.run_secs) == list(before.run_secs)
 
 
 def test_tvms_own_strategy_can_be_used(tmp_path):
