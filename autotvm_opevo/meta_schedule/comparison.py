@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm.s_tir.meta_schedule.database import Database, TuningRecord
+from tvm.s_tir.meta_schedule.runner import RPCRunner
 
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
@@ -27,7 +28,7 @@ from autotvm_opevo.meta_schedule.evaluation import (
     random_inputs,
 )
 from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_operators
-from autotvm_opevo.meta_schedule.targets import as_target
+from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target
 from autotvm_opevo.meta_schedule.tasks import extract, key_of, lower_and_extract, task_name
 from autotvm_opevo.meta_schedule.worker import INDICES, build_schedule
 from autotvm_opevo.tuning.comparison import Comparison, OperatorComparison, shown_when_aborted
@@ -76,7 +77,7 @@ def compare_logs(
     ------
     ValueError
         If a folder has no database, is given twice, or has no successful record of this network on
-        this target.
+        this target, or this machine's CPU cannot run what is compiled for it.
     FileNotFoundError
         If a folder does not exist.
     RuntimeError
@@ -112,6 +113,8 @@ def compare_logs(
         target = known[0][common_target(known)]
     else:
         target = as_target(target)
+    if target.kind.name == "llvm" and not isinstance(runner, RPCRunner):
+        THIS_MACHINE.check(target)
     wrong = {key: names for log in logs for key, names in wrong_operators(log).items()}
 
     def lower_both() -> list[_Lowered]:

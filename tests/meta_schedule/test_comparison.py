@@ -5,6 +5,7 @@ import pytest
 import tvm
 import tvm_ffi
 from compared_networks import time_two_rounds
+from cpu_targets import pretend
 from quick_tuning import builder, runner
 from tvm.s_tir import meta_schedule as ms
 from unoptimized import cpu
@@ -111,6 +112,11 @@ class TestRefusals:
             ValueError, match=r"has no successful record of this network for .*num-cores.*7"
         ):
             compare_logs(*workloads.mlp(), as_target("llvm -num-cores=7"), logs)
+
+    def test_a_target_that_this_machine_cannot_run(self, logs, tmp_path, monkeypatch):
+        pretend(monkeypatch, tmp_path, "epyc_zen4_avx512_hidden")
+        with pytest.raises(ValueError, match="whose code this machine can run: it lacks avx512"):
+            compare_logs(*workloads.mlp(), "llvm -mcpu=skylake-avx512", logs)
 
     def test_what_is_no_database(self, logs, tmp_path):
         (tmp_path / "a.json").write_text("a line")
