@@ -66,6 +66,7 @@ class TrialStore:
         self.untuned: set[tuple[str, ...]] = set()
         self.wrong_operators: dict[tuple[str, ...], list[str]] = {}
         self._keys: dict[Workload, str] = {}
+        self._workloads: dict[str, Workload] = {}  # by key, those that are written
         self._records: defaultdict[_Task, list[TuningRecord]] = defaultdict(list)
         self._best: dict[_Task, TuningRecord] = {}
         for record in self.database.get_all_tuning_records():
@@ -110,9 +111,27 @@ class TrialStore:
 
     def record(self, task: Any, candidate: MeasureCandidate, run_secs: Any) -> TuningRecord:
         """A record of a `TaskState`, which is not written."""
-        workload = self.database.commit_workload(task.mod)
         return TuningRecord(
-            candidate.sch.trace, workload, run_secs, task.target, candidate.args_info
+            candidate.sch.trace, self._workload(task), run_secs, task.target, candidate.args_info
+        )
+
+    def _workload(self, task: Any) -> Workload:
+        """Of a `TaskState`, whose line is written if it is new. Without it, TVM would lose all
+        records of the task when it reads them.
+        """
+        if task.key not in self._workloads:
+            file = self.path / WORKLOAD_FILE
+            is_new, before = not self.database.has_workload(task.mod), file.stat().st_size
+            workload = self.database.commit_workload(task.mod)
+            if (is_new and file.stat().st_size == before) or jsonl.is_torn(file):
+                raise self._full_disk()
+            self._workloads[task.key] = workload
+        return self._workloads[task.key]
+
+    def _full_disk(self) -> OSError:
+        return OSError(
+            f"{self.path} does not have the last trials: make room on its disk; the same call then "
+            "resumes"
         )
 
     def append(self, task: Any, trial: Trial) -> None:
@@ -124,10 +143,7 @@ class TrialStore:
         self.database.commit_tuning_record(record)
         before, self._size = self._size, (self.path / RECORD_FILE).stat().st_size
         if self._size == before or jsonl.is_torn(self.path / RECORD_FILE):
-            raise OSError(
-                f"{self.path} does not have the last trials: make room on its disk; the same "
-                "call then resumes"
-            )
+            raise self._full_disk()
         self._records[self._task_of(record)].append(record)
         self._compare(record)
         self.run_log.write(TrialEnded(task=task.key, failure=trial.failure, message=trial.message))

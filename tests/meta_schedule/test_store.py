@@ -108,6 +108,28 @@ class TestBest:
         assert len(open_database(tmp_path / "best")) == 1
 
 
+@pytest.mark.parametrize("room", [0, 100])
+def test_a_workload_for_which_the_disk_has_no_room_ends_the_call(
+    tmp_path, records, monkeypatch, room
+):
+    """TVM does not say when it could not write a line, or a part of one only."""
+    store = TrialStore(tmp_path)
+    commit, file = type(store.database).commit_workload, tmp_path / "database_workload.json"
+
+    def cut(database, mod):
+        workload, line = commit(database, mod), file.read_bytes()
+        file.write_bytes(line[:room])
+        return workload
+
+    monkeypatch.setattr(type(store.database), "commit_workload", cut)
+    with pytest.raises(OSError, match="make room on its disk"):
+        append(store, records[0], 1.0)
+    monkeypatch.undo()
+    store = TrialStore(tmp_path)
+    append(store, records[0], 1.0)
+    assert best(TrialStore(tmp_path), records[0]) == (1.0, str(records[0].trace))
+
+
 def packed():
     """A matrix product of an MLP, whose schedules pack the weights."""
     tasks, _ = extract(lower(bind_params(*workloads.mlp()), cpu()), cpu())
