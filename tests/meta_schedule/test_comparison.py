@@ -5,7 +5,7 @@ import pytest
 import tvm
 import tvm_ffi
 from compared_networks import time_two_rounds
-from cpu_targets import pretend
+from machines import pretend
 from quick_tuning import builder, runner
 from tvm.s_tir import meta_schedule as ms
 from unoptimized import cpu
