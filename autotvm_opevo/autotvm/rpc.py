@@ -24,6 +24,7 @@ from tvm.autotvm.measure.measure_methods import default_module_loader, request_r
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
 from autotvm_opevo._utils.timeouts import run_with_timeout
+from autotvm_opevo.tuning.programs import PROXY, device_addresses
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +32,6 @@ logger = logging.getLogger(__name__)
 # hangs, and for AutoTVM's processes to start, each of which imports TVM.
 _TRACKER_TIMEOUT, _DEVICE_TIMEOUT = 30.0, 60.0
 START_TIMEOUT = 120.0
-
-# What follows the address of an RPC proxy.
-_PROXY = " (proxy)"
 
 # AutoTVM's loader, which in addition frees what TVM leaves if it gets a device that has just died
 # and requests another: the error is in a reference cycle with the frames that hold the second
@@ -107,15 +105,7 @@ def addresses(key: str, host: str, port: int) -> list[str]:
             f"no tracker answers at {host}:{port} ({error}): start one with python -m "
             f"tvm.exec.rpc_tracker --port {port}"
         ) from error
-    known = []
-    for server in servers:
-        name, address = str(server["key"]), ":".join(map(str, server["addr"]))
-        kind, _, keys = name.partition("[")  # of a proxy, such as server:proxy[board,phone]
-        if name == f"server:{key}":
-            known.append(address)
-        elif kind == "server:proxy" and f",{key}," in f",{keys.removesuffix(']')},":
-            known.append(f"{address}{_PROXY}")
-    return known
+    return device_addresses(key, servers)
 
 
 class DevicePool:
@@ -244,7 +234,7 @@ class DevicePool:
                 )
             time.sleep(1.0)
             self.refresh()
-        if all(device.endswith(_PROXY) for device in self._known):
+        if all(device.endswith(PROXY) for device in self._known):
             self._check_device()  # a proxy stays when all devices behind it have left
 
 

@@ -39,6 +39,7 @@ from autotvm_opevo.meta_schedule.worker import (
     build_artifact,
     run_artifact,
 )
+from autotvm_opevo.tuning.programs import device_addresses
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker, WorkerPool
 
@@ -242,7 +243,7 @@ def make_runner(
     try:
         # TVM itself would retry for a minute
         socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT).close()
-        devices = config.count_num_servers(allow_missing=True)
+        devices = count_devices(config)
     except Exception as error:  # of sockets and of TVM's
         raise RuntimeError(f"cannot reach the tracker at {host}:{port}: {error}") from error
     if not devices:
@@ -251,6 +252,14 @@ def make_runner(
             "there, or check the key"
         )
     return RPCRunner(config, max_workers=devices, f_alloc_argument=_allocator())
+
+
+def count_devices(config: RPCConfig) -> int:
+    """The number of devices of a tracker's key, busy ones included; all behind one RPC proxy count
+    as one.
+    """
+    servers = config.connect_tracker().summary()["server_info"]
+    return len(device_addresses(str(config.tracker_key), servers))
 
 
 def _allocator() -> Callable[..., Any]:

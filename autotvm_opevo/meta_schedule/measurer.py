@@ -22,7 +22,7 @@ from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.meta_schedule.database import workload_key
-from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner
+from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner, count_devices
 from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.measurer import Finalist
@@ -84,7 +84,7 @@ class Measurer(measurer.Measurer):
         self._on_this_cpu = isinstance(runner, LocalRunner) and target.kind.name == "llvm"
         builds, devices = builder.max_workers if ahead else batch, 1
         if ahead and isinstance(runner, RPCRunner):
-            devices = max(1, runner.rpc_config.count_num_servers(allow_missing=True))
+            devices = max(1, count_devices(runner.rpc_config))
         if isinstance(runner, RPCRunner):
             session = runner.rpc_config.session_timeout_sec
             # or TVM would wait for ever for a device that has left, or cannot be reached any more

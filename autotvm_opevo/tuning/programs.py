@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -62,6 +62,30 @@ class KernelInstance:
     def seconds(self) -> float:
         """See `Timed`."""
         return float(self._evaluate(*self._tensors).mean)
+
+
+# What follows the address of an RPC proxy.
+PROXY = " (proxy)"
+
+
+def device_addresses(key: str, servers: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Where the devices of a key are, busy ones included, of what a tracker says of its servers;
+    all behind one RPC proxy count as one.
+
+    >>> addresses = [["10.0.0.1", 9090], ["10.0.0.2", 9090]]
+    >>> servers = zip(["server:board", "server:proxy[phone,board]"], addresses)
+    >>> device_addresses("board", ({"key": key, "addr": address} for key, address in servers))
+    ['10.0.0.1:9090', '10.0.0.2:9090 (proxy)']
+    """
+    known = []
+    for server in servers:
+        name, address = str(server["key"]), ":".join(map(str, server["addr"]))
+        kind, _, keys = name.partition("[")  # of a proxy, such as server:proxy[board,phone]
+        if name == f"server:{key}":
+            known.append(address)
+        elif kind == "server:proxy" and f",{key}," in f",{keys.removesuffix(']')},":
+            known.append(f"{address}{PROXY}")
+    return known
 
 
 def request_session(request: Callable[[int], Any], key: str, seconds: float) -> Any:

@@ -1,4 +1,4 @@
-"""Remote devices that do not answer."""
+"""Remote devices that do not answer, and those behind a proxy."""
 
 import time
 from types import SimpleNamespace
@@ -10,7 +10,8 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner import RPCConfig, RPCRunner
 from unoptimized import cpu
 
-from autotvm_opevo.meta_schedule import open_database, tune_network
+from autotvm_opevo.meta_schedule import make_runner, open_database, tune_network
+from autotvm_opevo.meta_schedule import local as module
 from autotvm_opevo.meta_schedule.measurer import Measurer
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.networks import relax as workloads
@@ -43,7 +44,21 @@ def test_a_trial_that_waits_for_a_device_ends_with_the_run(runner):
     with Measurer(building, runner, cpu(), 1) as measuring:
         assert runner.pool._timeout == runner.rpc_config.session_timeout_sec + REQUEST_TIMEOUT
         (trial,) = measuring.submit(SimpleNamespace(dispatched=[SMALL]), [candidate])
-        while not trial.running():
+        while not (trial.running() or trial.done()):
             time.sleep(0.1)
     assert trial.result().failure == "run"  # it did not wait until it timed out
     building.close()
+
+
+def test_a_device_behind_a_proxy_is_found(monkeypatch):
+    """TVM counts none: a proxy registers with the keys of all devices behind it."""
+    servers = [{"key": "server:proxy[phone,board]", "addr": ["10.0.0.1", 9090]}]
+    tracker = SimpleNamespace(summary=lambda: {"server_info": servers})
+    monkeypatch.setattr(module.RPCConfig, "connect_tracker", lambda config: tracker)
+    monkeypatch.setattr(
+        module.socket, "create_connection", lambda *_, **__: SimpleNamespace(close=lambda: None)
+    )
+    monkeypatch.setattr(module, "RPCRunner", lambda config, max_workers, **_: max_workers)
+    assert make_runner(10, "board", "127.0.0.1", 9190) == 1
+    with pytest.raises(RuntimeError, match="has no device of key 'tablet'"):
+        make_runner(10, "tablet", "127.0.0.1", 9190)

@@ -126,7 +126,7 @@ def test_a_tracker_has_a_key_a_host_and_a_port(given):
 def test_a_session_on_a_device_has_a_limit_of_whole_seconds(monkeypatch, timeout, seconds):
     configs = []
     monkeypatch.setattr(module, "RPCRunner", lambda config, **_: configs.append(config))
-    monkeypatch.setattr(module.RPCConfig, "count_num_servers", lambda self, allow_missing: 2)
+    monkeypatch.setattr(module, "count_devices", lambda config: 2)
     monkeypatch.setattr(
         module.socket, "create_connection", lambda *_, **__: SimpleNamespace(close=lambda: None)
     )
