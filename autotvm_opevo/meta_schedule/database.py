@@ -37,7 +37,7 @@ from tvm_ffi import structural_equal
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside, terminated
 from autotvm_opevo._utils.text import last_line, pluralize
-from autotvm_opevo._utils.timeouts import say_if_long
+from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE, describe_file, kind_of_file
 from autotvm_opevo.tuning.record_lines import (
     UNUSABLE_FROM,
@@ -64,9 +64,15 @@ def import_tensor_intrinsics() -> None:
     TVM's parser calls ``inspect.stack()`` for each of hundreds of functions. For each of about
     thirty frames, most of the import system itself, that searches all loaded modules and reads
     source files, of which the parser looks at one line.
+
+    Ctrl-C waits for it: TVM refuses to register a second time what half an import has registered.
     """
-    with _stacks_without_source(), say_if_long("importing TVM's tensor intrinsics"):
-        import tvm.s_tir.tensor_intrin  # noqa: F401
+
+    def do_import() -> None:
+        with _stacks_without_source():
+            import tvm.s_tir.tensor_intrin  # noqa: F401
+
+    run_compiler(do_import, "importing TVM's tensor intrinsics")
 
 
 @contextmanager

@@ -36,6 +36,26 @@ for name in names:
     print(name, tvm_ffi.structural_hash(found.desc), tvm_ffi.structural_hash(found.impl))
 """
 
+# Is interrupted while the second intrinsic is registered, and imports them again.
+INTERRUPTED = """
+import os, signal
+from tvm.s_tir import TensorIntrin
+from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
+count, register = 0, TensorIntrin.register
+def interrupt(*given, **options):
+    global count
+    count += 1
+    if count == 2:
+        os.kill(os.getpid(), signal.SIGINT)
+    return register(*given, **options)
+TensorIntrin.register = staticmethod(interrupt)
+try:
+    import_tensor_intrinsics()
+except KeyboardInterrupt:
+    import_tensor_intrinsics()
+    print(count)
+"""
+
 # Opens databases in a new process: one with TVM, and all with this package.
 OPEN = """
 import sys
@@ -93,6 +113,18 @@ def test_all_intrinsics_are_those_of_a_plain_import():
     plain = registered("plain")
     assert len(plain) > 100
     assert registered("shortcut") == plain
+
+
+def test_ctrl_c_leaves_no_half_of_the_intrinsics():
+    """TVM would refuse those of the first half when they are imported again."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+    )
+    assert int(done.stdout) > 2
 
 
 def with_record(folder, tensorized):
