@@ -274,11 +274,12 @@ def tune_network(
             compare if evaluate and (is_local(runner) or isinstance(runner, RPCRunner)) else None,
         )
     finally:
-        for stage in ours:
-            stage.close()
-        lock.release()
-        if is_new:
-            remove_if_empty(folder)
+        with ExitStack() as at_the_end:  # all of it, the last first, whatever fails
+            if is_new:
+                at_the_end.callback(remove_if_empty, folder)
+            at_the_end.callback(lock.release)
+            for stage in ours:
+                at_the_end.callback(stage.close)
 
 
 def _is_own(path: str | PathLike[str], folder: Path) -> bool:

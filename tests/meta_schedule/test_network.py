@@ -21,6 +21,7 @@ from unoptimized import cpu
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower
 from autotvm_opevo.meta_schedule import (
+    LocalBuilder,
     OpEvoStrategy,
     as_target,
     compilation,
@@ -74,6 +75,19 @@ def test_where_all_builds_fail_nothing_is_called_the_best(tmp_path):
     assert result.comparison is None
     assert not result.comparison_error
     assert len(open_database(tmp_path / "best")) == 0
+
+
+def test_a_builder_that_cannot_be_closed_leaves_no_lock(tmp_path, monkeypatch):
+    close = LocalBuilder._cls.close
+
+    def fail(builder):
+        close(builder)
+        raise OSError("the folder of what was built is in use")
+
+    monkeypatch.setattr(LocalBuilder._cls, "close", fail)
+    with pytest.raises(OSError, match="is in use"):
+        tune_operator(tmp_path, 1)
+    assert not (tmp_path / "lock").exists()
 
 
 @pytest.fixture(scope="module")
