@@ -19,6 +19,7 @@ from tvm.s_tir.meta_schedule.database import TuningRecord
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.meta_schedule.database import (
     fitness,
     import_tensor_intrinsics,
@@ -58,13 +59,14 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
             raise ValueError(
                 f"history must be work directories of MetaSchedule: {describe_file(given)}"
             )
-        records = _records(folder)
-        if not records:
-            raise ValueError(
-                f"history must be work directories of MetaSchedule, {folder} has no record: "
-                "leave it out, or check its name"
-            )
-        sources += without_copies(sources_of(records, str(given)), sources)
+        with say_if_long(f"reading {given}"):
+            records = _records(folder)
+            if not records:
+                raise ValueError(
+                    f"history must be work directories of MetaSchedule, {folder} has no record: "
+                    "leave it out, or check its name"
+                )
+            sources += without_copies(sources_of(records, str(given)), sources)
     return sources
 
 

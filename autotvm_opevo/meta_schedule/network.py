@@ -235,7 +235,8 @@ def tune_network(
             origins = [source.origin for source in sources]
             if has_trials and strategy.can_transfer:
                 if others:
-                    sources += without_copies(sources_of(others, str(folder)), sources)
+                    with say_if_long("reading the trials of other networks and targets"):
+                        sources += without_copies(sources_of(others, str(folder)), sources)
                 strategy = strategy.with_history(sources)
             if has_trials and (history or strategy.history):
                 notes.append(f"learning from {describe_history(strategy.history)}")

@@ -17,6 +17,7 @@ from tvm.s_tir.meta_schedule.database import TuningRecord
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from tvm.target import Target
 
+from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.lowering.network import EVERYTHING, is_known, lower, operators_of
 from autotvm_opevo.meta_schedule.database import workload_key
 from autotvm_opevo.meta_schedule.measurer import Trial, interrupts_in_tvm
@@ -173,11 +174,12 @@ class OpEvoTask(TaskState):
     def search(self) -> Any:
         """Made on first use: a small budget may never get to this task."""
         context = self._context()
-        sketches = context.generate_design_space()
-        postprocs = list(context.space_generator.postprocs)
-        name = str(self.task.task_name)
-        search = self._strategy.search(name, self.mod, sketches, postprocs, self._rand_state)
-        search.load(self._store.records(self))
+        with say_if_long(f"generating the sketches of {self.name}"):
+            sketches = context.generate_design_space()
+            postprocs = list(context.space_generator.postprocs)
+            name = str(self.task.task_name)
+            search = self._strategy.search(name, self.mod, sketches, postprocs, self._rand_state)
+            search.load(self._store.records(self))
         return search
 
     def add(self, trial: Trial) -> None:
