@@ -42,7 +42,8 @@ class OperatorComparison:
     best : list
         The best record of each log; None if it has no successful one.
     latencies : list of float
-        Seconds of one run by log, as measured while tuning; infinite without a record.
+        Seconds of one run by log, as measured while tuning; infinite without a record, or with one
+        that was chosen without a trial.
     same : bool
         Whether all logs have the same configuration.
     race : Race
@@ -258,7 +259,10 @@ class Comparison:
         """The operators that differ most, as the logs have them."""
         rows = [["operator", "runs", *self.logs]]
         for operator in self.differing:
-            cells = [milliseconds(s) if s < inf else "untuned" for s in operator.latencies]
+            missing = ["untuned" if best is None else "not measured" for best in operator.best]
+            cells = [
+                milliseconds(s) if s < inf else why for s, why in zip(operator.latencies, missing)
+            ]
             rows.append([operator.name, str(operator.count), *cells])
         title = "where the logs differ most, ms of a run as measured while tuning, not interleaved"
         return [title, *_table(rows, "<" + ">" * (1 + len(self.logs)))] if len(rows) > 1 else []

@@ -183,13 +183,16 @@ class TestOperators:
         assert text.index("large") < text.index("small")
         assert "equal" not in text
 
-    def test_one_that_a_log_lacks_differs_most_and_is_untuned_there(self):
-        comparison = Comparison(
-            ["a", "b"], [operator("small", 1.0e-3, 1.5e-3), operator("new", 1e-6, np.inf)]
-        )
+    @pytest.mark.parametrize(
+        ("best", "shown"), [(None, "untuned"), ("chosen without a trial", "not measured")]
+    )
+    def test_one_that_a_log_has_not_measured_differs_most(self, best, shown):
+        new = operator("new", 1e-6, np.inf)
+        new.best[1] = best
+        comparison = Comparison(["a", "b"], [operator("small", 1.0e-3, 1.5e-3), new])
         assert [one.name for one in comparison.differing] == ["new", "small"]
         (line,) = [line for line in str(comparison).splitlines() if line.startswith("new")]
-        assert line.split() == ["new", "1", "0.001", "untuned"]
+        assert line.split() == ["new", "1", "0.001", *shown.split()]
 
     def test_they_are_timed_in_turn(self):
         comparison = Comparison(["a", "b"], self.operators())
