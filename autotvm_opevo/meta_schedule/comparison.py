@@ -115,22 +115,28 @@ def compare_logs(
         target = as_target(target)
     if target.kind.name == "llvm" and not isinstance(runner, RPCRunner):
         THIS_MACHINE.check(target)
-    wrong = {key: names for log in logs for key, names in wrong_operators(log).items()}
 
-    def lower_both() -> list[_Lowered]:
+    def lower_all() -> tuple[_Lowered, list[_Lowered]]:
+        """As imported, and as it was for each log, each of which knows what is lowered wrongly."""
         as_imported = lower_as_imported(mod, target)
-        lowered, tasks, _ = lower_and_extract(mod, target, wrong)
-        return [(lowered, tasks), (as_imported, extract(as_imported, target)[0])]
+        lowered, tasks, _ = lower_and_extract(mod, target, {})
+        key = key_of(target, tasks)
+        wrong = [tuple(wrong_operators(log).get(key, ())) for log in logs]
+        ways: dict[tuple[str, ...], _Lowered] = {(): (lowered, tasks)}
+        for operators in {*wrong} - {()}:
+            lowered, tasks, _ = lower_and_extract(mod, target, {key: operators})
+            ways[operators] = lowered, tasks
+        return (as_imported, extract(as_imported, target)[0]), [ways[names] for names in wrong]
 
-    lowered = run_compiler(lower_both, "lowering the network")
-    untuned = lowered[1][0]
+    as_imported, of_logs = run_compiler(lower_all, "lowering the network")
+    untuned = as_imported[0]
     tuned = [
-        _best(name, log, database, lowered, target)
-        for name, log, database in zip(names, logs, databases)
+        _best(name, log, database, (lowered, as_imported), target)
+        for name, log, database, lowered in zip(names, logs, databases, of_logs)
     ]
-    ways, best = zip(*tuned)
+    lowered, best = zip(*tuned)
     # tasks of networks that were lowered in several ways have no counterparts
-    tasks = lowered[ways[0]][1] if len(set(ways)) == 1 else []
+    tasks = lowered[0][1] if all(way is lowered[0] for way in lowered) else []
     operators = [
         OperatorComparison(
             name=task_name(task),
@@ -153,7 +159,7 @@ def compare_logs(
         load = network_loader(target, inputs, device, upload, alone)
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
         networks = [load(untuned)]
-        networks += [load(lowered[way][0], database_with(records)) for way, records in tuned]
+        networks += [load(way[0], database_with(records)) for way, records in tuned]
 
         def load_kernel(record: TuningRecord) -> Callable[[], KernelInstance]:
             load_library = upload(
@@ -179,24 +185,25 @@ def _best(
     name: str,
     log: str | PathLike[str],
     database: Database,
-    lowered: Sequence[_Lowered],
+    ways: tuple[_Lowered, _Lowered],
     target: tvm.target.Target,
-) -> tuple[int, list[TuningRecord | None]]:
-    """The way to lower the network for which a database has more records, by position, and the best
-    of each task; if untuned is better, the last way, and none.
+) -> tuple[_Lowered, list[TuningRecord | None]]:
+    """The way to lower the network for which a database has more records, and the best of each
+    task; if untuned is better, the last way, and none.
     """
-    if key_of(target, lowered[0][1]) in untuned_networks(log):
-        return 1, [None] * len(lowered[1][1])
-    best = [
-        [best_of(database, task.dispatched[0], target) for task in tasks] for _, tasks in lowered
+    if key_of(target, ways[0][1]) in untuned_networks(log):
+        return ways[1], [None] * len(ways[1][1])
+    of_ways = [
+        [best_of(database, task.dispatched[0], target) for task in tasks] for _, tasks in ways
     ]
-    way = max(range(len(best)), key=lambda i: sum(record is not None for record in best[i]))
-    if not any(best[way]):
+    i = max((0, 1), key=lambda i: sum(record is not None for record in of_ways[i]))
+    best = of_ways[i]
+    if not any(best):
         others = sorted({str(record.target) for record in database.get_all_tuning_records()})
         what = f"{pluralize(len(database), 'record')} for {', '.join(others)}"
         raise ValueError(
             f"{name} has no successful record of this network for {target}: it has "
             + (what if others else "no record")
         )
-    warn_of_untuned(name, best[way].count(None), len(best[way]))
-    return way, best[way]
+    warn_of_untuned(name, best.count(None), len(best))
+    return ways[i], best

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -401,6 +402,21 @@ def test_tuning_and_all_that_uses_its_result_leave_a_wrong_operator_as_imported(
     subprocess.run(
         [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": path}, check=True
     )
+
+
+def test_each_log_is_compared_as_it_was_lowered(mod, tmp_path, monkeypatch, caplog):
+    """Of one, verification may have taken too long."""
+    time_two_rounds(monkeypatch)
+    for name, found in (("few", None), ("all", [RELU])):
+        monkeypatch.setattr(
+            "autotvm_opevo.meta_schedule.network.verifying",
+            lambda *_, found=found: nullcontext(lambda: found),
+        )
+        tune(mod, tmp_path / name, 4, evaluate=False)
+    comparison = compare_logs(mod, None, cpu(), [tmp_path / "few", tmp_path / "all"])
+    assert comparison.outputs_match
+    assert comparison.operators == []  # they have no counterparts
+    assert "no record" not in caplog.text
 
 
 @pytest.fixture
