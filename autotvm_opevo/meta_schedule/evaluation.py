@@ -129,9 +129,7 @@ def network_loader(
         if alone_first:
             try:
                 with say_if_long(f"running the {kind} network once"), suppress(TimeoutError):
-                    call_once(
-                        WORKER_MODULE, _run, load_library, device_type(target), inputs, name
-                    )
+                    call_once(WORKER_MODULE, _run, load_library, device_type(target), inputs, name)
             except ChildProcessError as error:
                 raise RuntimeError(
                     f"the {kind} network ends the process that runs it on random integers, by "

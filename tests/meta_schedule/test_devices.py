@@ -10,8 +10,8 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner import RPCConfig, RPCRunner
 from unoptimized import cpu
 
-from autotvm_opevo.meta_schedule import make_runner, open_database, tune_network
 from autotvm_opevo.meta_schedule import local as module
+from autotvm_opevo.meta_schedule import make_runner, open_database, tune_network
 from autotvm_opevo.meta_schedule.measurer import Measurer
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.networks import relax as workloads
