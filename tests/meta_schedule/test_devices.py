@@ -38,12 +38,12 @@ def test_a_run_ends_if_no_device_answers(runner, tmp_path):
 def test_a_trial_that_waits_for_a_device_ends_with_the_run(runner):
     context = ms.TuneContext(SMALL, target=cpu(), space_generator="post-order-apply", rand_state=1)
     sketches = context.generate_design_space()
-    decisions = DecisionSpace(SMALL, sketches, list(context.space_generator.postprocs))
+    decisions = DecisionSpace(context.mod, sketches, list(context.space_generator.postprocs))
     candidate, _ = decisions.candidate(next(iter(next(decisions.seed_configurations()))))
     building = builder()
     with Measurer(building, runner, cpu(), 1) as measuring:
         assert runner.pool._timeout == runner.rpc_config.session_timeout_sec + REQUEST_TIMEOUT
-        (trial,) = measuring.submit(SimpleNamespace(dispatched=[SMALL]), [candidate])
+        (trial,) = measuring.submit(SimpleNamespace(dispatched=[context.mod]), [candidate])
         while not (trial.running() or trial.done()):
             time.sleep(0.1)
     assert trial.result().failure == "run"  # it did not wait until it timed out
