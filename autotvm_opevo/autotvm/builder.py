@@ -181,7 +181,8 @@ class LocalBuilder(autotvm.LocalBuilder):
         limit = max(_MIN_TIMEOUT, _TIMEOUT_FACTOR * float(np.quantile(seen, 0.9)))
         # the machine may be busier than it was
         late = self._late[key] // _MIN_BUILDS if enough else self._late[key]
-        return min(float(self.timeout), limit * 2.0**late)
+        # a thousand doublings would be no float
+        return min(float(self.timeout), limit * 2.0 ** min(late, 32))
 
 
 def _build(

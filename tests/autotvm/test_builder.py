@@ -134,6 +134,14 @@ def test_where_one_build_after_the_other_is_late_they_get_more_time():
     assert builder._timeout(measured) == pytest.approx(10)
 
 
+def test_thousands_of_builds_that_are_late_get_the_user_s_timeout():
+    builder, other = LocalBuilder(timeout=100, adaptive_timeout=True), inputs(matmul_task(32))[0]
+    (measured, *_) = inputs(matmul_task())
+    builder._seconds[key_of(measured.target, measured.task)] += [3.0] * 4
+    builder._late[key_of(other.target, other.task)] = 5000
+    assert builder._timeout(other) == 100
+
+
 def test_a_build_costs_the_time_of_the_processor(builder):
     def build(measured, folder, **_):
         end = time.process_time() + 0.2
