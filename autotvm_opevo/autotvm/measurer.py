@@ -28,6 +28,7 @@ from autotvm_opevo.autotvm.rpc import (
     addresses,
     killed_after,
     stop,
+    tracker_address,
 )
 from autotvm_opevo.autotvm.runner import LocalRunner, is_remote
 from autotvm_opevo.tuning import measurer
@@ -234,6 +235,24 @@ def default_measure_option(
 
     Each trial is repeated three times, for 50 ms on a CPU, for 150 ms on other devices, which take
     longer to reach full speed.
+
+    Parameters
+    ----------
+    target : tvm.target.Target
+    timeout : float
+        Seconds for one build, and for one run.
+    key : str, optional
+        Of the devices; this machine's without one.
+    host, port : optional
+        Of the devices' tracker; by default ``TVM_TRACKER_HOST`` and ``TVM_TRACKER_PORT`` of the
+        environment.
+
+    Raises
+    ------
+    ValueError
+        If the address of the tracker is not known, or is given without a key.
+    DevicePoolError
+        If no tracker answers there.
     """
     cpu = target.kind.name == "llvm"
     evaluation: dict[str, Any] = {
@@ -242,10 +261,16 @@ def default_measure_option(
         "min_repeat_ms": 50 if cpu else 150,
         "cooldown_interval": 0,
     }
-    if key is None or host is None or port is None:
+    if key is None and host is None and port is None:
         builder = LocalBuilder(timeout, build_func=create_shared, adaptive_timeout=True)
         runner = LocalRunner(timeout, **evaluation, pruning=1.5 if cpu else None)
     else:
+        host, port = tracker_address(host, port)
+        if key is None or host is None or port is None:
+            raise ValueError(
+                "devices need a key and their tracker's host and port, or TVM_TRACKER_HOST and "
+                f"TVM_TRACKER_PORT; {key!r}, {host!r} and {port!r} given"
+            )
         # the device links, since it may be of another kind
         builder = LocalBuilder(timeout, adaptive_timeout=True)
         runner = autotvm.RPCRunner(

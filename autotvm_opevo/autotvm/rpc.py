@@ -80,6 +80,16 @@ def killed_after(seconds: float, *executors: PopenPoolExecutor | None) -> Iterat
         done.set()
 
 
+def tracker_address(host: str | None, port: int | None) -> tuple[str | None, int | None]:
+    """A tracker's host and port, which are those of the environment if they are not given; None if
+    it has none either.
+    """
+    return (
+        host or os.environ.get("TVM_TRACKER_HOST"),
+        port or int(os.environ.get("TVM_TRACKER_PORT") or 0) or None,
+    )
+
+
 def addresses(key: str, host: str, port: int) -> list[str]:
     """Where the devices of a key are, busy ones included, as far as a tracker knows; all behind
     one RPC proxy count as one.
@@ -123,8 +133,7 @@ class DevicePool:
 
     def __init__(self, runner: RPCRunner) -> None:
         self._runner = runner
-        runner.host = host = runner.host or os.environ.get("TVM_TRACKER_HOST")
-        runner.port = port = runner.port or int(os.environ.get("TVM_TRACKER_PORT", 0)) or None
+        runner.host, runner.port = host, port = tracker_address(runner.host, runner.port)
         self._tracker = f"{host}:{port}"
         self._aborted = False
         self._refreshing = threading.Lock()

@@ -12,7 +12,9 @@ from tvm.contrib.popen_pool import PopenPoolExecutor
 from autotvm_opevo.autotvm import LocalRunner
 from autotvm_opevo.autotvm import measurer as module
 from autotvm_opevo.autotvm.log import key_of, seconds
-from autotvm_opevo.autotvm.measurer import Measurer
+from autotvm_opevo.autotvm.measurer import Measurer, default_measure_option
+
+LLVM = tvm.target.Target("llvm")
 
 
 def dense_task(extent=16):
@@ -125,3 +127,29 @@ class TestMeasurer:
         monkeypatch.setattr(module, "START_TIMEOUT", 5)
         with Measurer(autotvm.measure_option(builder, runner)) as measurer:
             assert "ChildProcessError" in measure(measurer, dense_task(), 0)[1].costs[0]
+
+
+class TestDefaultMeasureOption:
+    @pytest.fixture(autouse=True)
+    def tracker(self, monkeypatch):
+        monkeypatch.setattr(module, "addresses", lambda key, host, port: [f"{host}:{port}"] * 3)
+        monkeypatch.setenv("TVM_TRACKER_HOST", "lab")
+        monkeypatch.setenv("TVM_TRACKER_PORT", "9190")
+
+    def test_a_key_is_of_the_tracker_in_the_environment(self):
+        runner = default_measure_option(LLVM, key="board")["runner"]
+        assert (runner.key, runner.host, runner.port) == ("board", "lab", 9190)
+        assert runner.n_parallel == 3
+
+    def test_an_address_comes_before_that_in_the_environment(self):
+        runner = default_measure_option(LLVM, key="board", host="attic", port=1)["runner"]
+        assert (runner.host, runner.port) == ("attic", 1)
+
+    @pytest.mark.parametrize("given", [{"key": "board"}, {"host": "lab", "port": 9190}])
+    def test_devices_need_a_key_and_an_address(self, monkeypatch, given):
+        monkeypatch.delenv("TVM_TRACKER_HOST")
+        with pytest.raises(ValueError, match="devices need a key and their tracker's host"):
+            default_measure_option(LLVM, **given)
+
+    def test_this_machine_s_device_needs_none(self):
+        assert isinstance(default_measure_option(LLVM)["runner"], LocalRunner)
