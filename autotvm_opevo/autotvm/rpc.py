@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -23,15 +22,18 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult, RPC
 from tvm.autotvm.measure.measure_methods import default_module_loader, request_remote
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
-from autotvm_opevo._utils.timeouts import run_with_timeout
-from autotvm_opevo.tuning.programs import PROXY, device_addresses
+from autotvm_opevo._utils.text import last_line
+from autotvm_opevo._utils.timeouts import run_with_timeout, say_if_long
+from autotvm_opevo.tuning.programs import device_addresses
 
 logger = logging.getLogger(__name__)
 
-# Seconds to wait for a tracker's answer, for a device to come back once the last one has left or
-# hangs, and for AutoTVM's processes to start, each of which imports TVM.
-_TRACKER_TIMEOUT, _DEVICE_TIMEOUT = 30.0, 60.0
+# Seconds to wait for a tracker's answer, for a device to come back once the last one has left, for
+# one that is busy or hangs, and for AutoTVM's processes to start, each of which imports TVM.
+_TRACKER_TIMEOUT, _DEVICE_TIMEOUT, _BUSY_TIMEOUT = 30.0, 60.0, 300.0
 START_TIMEOUT = 120.0
+# Seconds between looks at what may have changed.
+_POLL_INTERVAL = 1.0
 
 # AutoTVM's loader, which in addition frees what TVM leaves if it gets a device that has just died
 # and requests another: the error is in a reference cycle with the frames that hold the second
@@ -192,10 +194,16 @@ class DevicePool:
         result = self._run(measured, build)
         if _is_session_broken(result) and not self._aborted:
             self._await_device()
+            # another user may have the device, so that the trial has not run
+            why = self._why_silent()
             result = self._run(measured, build)
             # twice in a row is the trial's fault, unless no device answers any more
             if _is_session_broken(result) and not self._aborted:
-                self._check_device()
+                why = why or self._why_silent()
+                if why:
+                    raise DevicePoolError(
+                        f"no device of key {self._runner.key!r} answers any more: {why}"
+                    )
         return result
 
     def _run(self, measured: MeasureInput, build: Any) -> MeasureResult:
@@ -220,14 +228,29 @@ class DevicePool:
             with suppress(FileNotFoundError):
                 os.unlink(link)
 
-    def _check_device(self) -> None:
-        """Raise an error if no device answers."""
+    def _why_silent(self) -> str:
+        """Wait until a device answers, for minutes, since others may use them; returns why none
+        does, or nothing.
+        """
         key, host, port = self._runner.key, self._runner.host, self._runner.port
-        request = partial(request_remote, key, host, port, timeout=int(_DEVICE_TIMEOUT))
-        try:
-            run_with_timeout(_DEVICE_TIMEOUT, request, "a device to answer")
-        except (OSError, RuntimeError) as error:
-            raise DevicePoolError(f"no device of key {key!r} answers any more: {error}") from error
+        errors: list[str] = []
+
+        def ask() -> None:
+            try:
+                request_remote(key, host, port, timeout=int(_DEVICE_TIMEOUT))
+            except Exception as error:  # of sockets and of TVM's
+                errors.append(f"{type(error).__name__}: {last_line(str(error))}")
+
+        # a request cannot be aborted: its thread is abandoned
+        asking = threading.Thread(target=ask, daemon=True)
+        end = time.monotonic() + _BUSY_TIMEOUT
+        with say_if_long(f"waiting for a free device of key {key!r}"):
+            asking.start()
+            while asking.is_alive() and not self._aborted and time.monotonic() < end:
+                asking.join(_POLL_INTERVAL)
+        if asking.is_alive():
+            return f"busy or hanging for {_BUSY_TIMEOUT:g} s"
+        return errors[0] if errors else ""
 
     def _await_device(self) -> None:
         """Wait for a device: without any, all trials would fail, and valid configurations be logged
@@ -241,10 +264,8 @@ class DevicePool:
                     f"the last device of key {self._runner.key!r} has left the tracker at "
                     f"{self._tracker}"
                 )
-            time.sleep(1.0)
+            time.sleep(_POLL_INTERVAL)
             self.refresh()
-        if all(device.endswith(PROXY) for device in self._known):
-            self._check_device()  # a proxy stays when all devices behind it have left
 
 
 def _is_session_broken(result: MeasureResult) -> bool:

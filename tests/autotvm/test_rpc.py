@@ -218,7 +218,7 @@ class TestProxy:
         self, tmp_path, monkeypatch
     ):
         """The tracker still has the proxy."""
-        monkeypatch.setattr(rpc, "_DEVICE_TIMEOUT", 8.0)
+        monkeypatch.setattr(rpc, "_BUSY_TIMEOUT", 8.0)
         log = tmp_path / "log.json"
         with proxied_farm(tmp_path, KEY) as (port, behind, _):
             when(log, 3, lambda: kill(*behind))
@@ -245,6 +245,38 @@ class TestProxy:
         tracker.summary.return_value = {"server_info": [{"key": server, "addr": ("lab", 9090)}]}
         monkeypatch.setattr(rpc.rpc, "connect_tracker", lambda host, port: tracker)
         assert rpc.addresses(key, "lab", 9190) == (["lab:9090 (proxy)"] if found else [])
+
+
+class BreakingRunner:
+    """Its session breaks if `is_broken` says so, given how many times it has run."""
+
+    key, host, port, n_parallel, timeout, module_loader = KEY, "127.0.0.1", 1, 1, 1, "own"
+
+    def __init__(self, is_broken):
+        self.is_broken, self.runs = is_broken, 0
+
+    def run(self, inputs, builds):
+        broke = self.is_broken(self.runs)
+        self.runs += 1
+        error_no = autotvm.MeasureErrorNo.RUN_TIMEOUT if broke else 0
+        costs = ("", TimeoutError()) if broke else (1.0,)
+        return [autotvm.MeasureResult(costs, error_no, 1.0, float(self.runs))]
+
+
+class PoolOfOne(rpc.DevicePool):
+    """A device that the tracker always has."""
+
+    def refresh(self):
+        self._known = {"127.0.0.1:1"}
+
+
+def run_one(pool, folder):
+    """Run a trial; returns its result."""
+    task = matmul_task(16)
+    (folder / "built.so").write_text("")
+    build = BuildResult(str(folder / "built.so"), (), None, 0.0)
+    (result,) = pool.run([MeasureInput(task.target, task, task.config_space.get(0))], [build])
+    return result
 
 
 class TestBrokenSession:
@@ -282,48 +314,51 @@ class TestBrokenSession:
         )
 
     @pytest.mark.parametrize(("failures", "runs"), [(0, 1), (1, 2), (2, 2)])
-    def test_is_retried_once_and_the_last_result_counts(self, failures, runs, tmp_path):
-        answers = []
-
-        class Runner:
-            key, host, port, n_parallel, timeout, module_loader = "cpu", "127.0.0.1", 1, 1, 1, "own"
-
-            def run(self, inputs, builds):
-                answers.append(len(answers))
-                broke = len(answers) <= failures
-                error_no = autotvm.MeasureErrorNo.RUN_TIMEOUT if broke else 0
-                return [
-                    autotvm.MeasureResult(
-                        ("", TimeoutError()) if broke else (1.0,),
-                        error_no,
-                        1.0,
-                        float(len(answers)),
-                    )
-                ]
-
-        class PoolOfOne(rpc.DevicePool):
-            def refresh(self):
-                self._known = {"127.0.0.1:1"}
-
-            def _check_device(self):
-                """A device answers."""
-
-        task = matmul_task(16)
-        (tmp_path / "built.so").write_text("")
-        build = BuildResult(str(tmp_path / "built.so"), (), None, 0.0)
-        result = PoolOfOne(Runner()).run(
-            [MeasureInput(task.target, task, task.config_space.get(0))], [build]
-        )[0]
+    def test_is_retried_once_and_the_last_result_counts(
+        self, failures, runs, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr(rpc, "request_remote", lambda *_, **__: None)
+        runner = BreakingRunner(lambda before: before < failures)
+        result = run_one(PoolOfOne(runner), tmp_path)
         assert os.listdir(tmp_path) == ["built.so"]
-        assert len(answers) == runs
+        assert runner.runs == runs
         assert result.timestamp == runs
+
+    def test_is_retried_once_a_device_that_another_user_has_is_free(self, tmp_path, monkeypatch):
+        free = threading.Event()
+        monkeypatch.setattr(rpc, "request_remote", lambda *_, **__: free.wait(TIMEOUT))
+        runner = BreakingRunner(lambda _: not free.is_set())
+        threading.Timer(1.0, free.set).start()
+        assert run_one(PoolOfOne(runner), tmp_path).error_no == 0
+        assert runner.runs == 2
+
+    def test_is_an_error_where_a_device_stays_busy(self, tmp_path, monkeypatch):
+        never = threading.Event()
+        monkeypatch.setattr(rpc, "_BUSY_TIMEOUT", 0.2)
+        monkeypatch.setattr(rpc, "_POLL_INTERVAL", 0.1)
+        monkeypatch.setattr(rpc, "request_remote", lambda *_, **__: never.wait(TIMEOUT))
+        with pytest.raises(
+            DevicePoolError, match=f"no device of key '{KEY}' answers any more: busy or hanging"
+        ):
+            run_one(PoolOfOne(BreakingRunner(lambda _: True)), tmp_path)
+        never.set()
+
+    def test_a_run_that_ends_does_not_wait_for_a_busy_device(self, tmp_path, monkeypatch):
+        never = threading.Event()
+        monkeypatch.setattr(rpc, "request_remote", lambda *_, **__: never.wait(TIMEOUT))
+        pool = PoolOfOne(BreakingRunner(lambda _: True))
+        threading.Timer(0.5, pool.abort).start()
+        start = time.monotonic()
+        run_one(pool, tmp_path)
+        assert time.monotonic() < start + 30
+        never.set()
 
     @pytest.mark.soak
     @pytest.mark.parametrize("package", [autotvm, autotvm_opevo.autotvm])
     def test_a_last_device_that_hangs_ends_the_run_and_fails_no_configuration(
         self, tmp_path, monkeypatch, package
     ):
-        monkeypatch.setattr(rpc, "_DEVICE_TIMEOUT", 3.0)
+        monkeypatch.setattr(rpc, "_BUSY_TIMEOUT", 3.0)
         log = tmp_path / "log.json"
         with farm(tmp_path, count=1) as (port, servers):
             when(log, 6, lambda: os.killpg(servers[0].pid, signal.SIGSTOP))
