@@ -248,8 +248,19 @@ class ForeignTuner:
         alone.
         """
         self.update()
-        if isinstance(self._tuner, ModelBasedTuner):  # its `load_history` ignores fewer than 500
-            self._tuner.update(*zip(*records))
-        else:
+        if not isinstance(self._tuner, ModelBasedTuner):
             with suppress(NotImplementedError):  # by tuners that do not use history
                 self._tuner.load_history(records)
+            return
+        # Its `load_history` ignores fewer than 500. Its `update` knows a configuration by its
+        # index, which is another one in a log of an earlier space, and takes none that a filter
+        # rejects, as it may the untuned one.
+        task = self._tuner.task
+        own = [(self._knobs.own(measured.config), result) for measured, result in records]
+        valid = [
+            (MeasureInput(task.target, task, config), result)
+            for config, result in own
+            if task.config_space.is_index_valid(config.index)
+        ]
+        if valid:
+            self._tuner.update(*zip(*valid))

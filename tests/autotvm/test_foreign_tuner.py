@@ -2,7 +2,7 @@
 
 import pytest
 from instant_measuring import measured, result
-from small_templates import matmul_task
+from small_templates import matmul_task, scaling_task
 from tvm import autotvm
 
 from autotvm_opevo.autotvm.space import KnobSpace
@@ -99,15 +99,54 @@ def test_a_log_is_loaded_into_all_of_autotvms(make):
     assert {config.index for config in tuner.next_batch(8)}.isdisjoint(range(8))
 
 
-def test_a_model_of_costs_learns_from_a_short_log():
-    few = autotvm.tuner.sa_model_optimizer.SimulatedAnnealingOptimizer(TASK, n_iter=4)
-    inner = autotvm.tuner.XGBTuner(
-        TASK, plan_size=8, feature_type="knob", num_threads=1, optimizer=few
+def xgb_tuner(task):
+    few = autotvm.tuner.sa_model_optimizer.SimulatedAnnealingOptimizer(task, n_iter=4)
+    return autotvm.tuner.XGBTuner(
+        task, plan_size=8, feature_type="knob", num_threads=1, optimizer=few
     )
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """An XGBTuner that has learned from a log, its `ForeignTuner`, and all that is known."""
+    inner = xgb_tuner(TASK)
     tuner, known = foreign(inner, range(8))
     tuner.load_history(list(known.values()))
+    return inner, tuner, known
+
+
+def test_a_model_of_costs_learns_from_a_short_log(learned):
+    inner, _, _ = learned
     assert inner.visited == {*range(8)}
     assert inner.train_ct == 1
+
+
+def test_a_model_of_costs_does_not_learn_what_a_filter_rejects():
+    """As it may the untuned configuration, which is measured all the same."""
+
+    def define(cfg, schedule, tensor):
+        cfg.define_knob("unroll", [0, 1, 2, 3])
+        cfg.multi_filter(lambda entities: entities["unroll"].val != 1)
+
+    task = scaling_task(define)
+    inner, knobs = xgb_tuner(task), KnobSpace(task.config_space)
+    configs = [knobs.config_entity({"unroll": i}) for i in range(4)]
+    trials = [(measured(task, config), result(1.0)) for config in configs]
+    tuner = ForeignTuner(inner, dict(enumerate(trials)), knobs)
+    tuner.load_history(trials)
+    assert inner.visited == {0, 2, 3}
+    tuner.load_history(trials[1:2])
+    assert inner.visited == {0, 2, 3}
+
+
+def test_a_model_of_costs_learns_by_the_indices_of_its_own_space():
+    """Those of a log may be of an earlier one, with other choices."""
+    inner = xgb_tuner(TASK)
+    three = TASK.config_space.get(3)
+    three.index = 5
+    tuner = ForeignTuner(inner, {}, KNOBS)
+    tuner.load_history([(measured(TASK, three), result(1.0))])
+    assert inner.visited == {3}
 
 
 def test_one_without_a_history_is_left_alone():
