@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 
-from tvm.autotvm.measure import MeasureInput
+from tvm.autotvm.measure import MeasureInput, MeasureResult
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity, FallbackConfigEntity
 from tvm.autotvm.tuner import Tuner
@@ -14,6 +14,7 @@ from tvm.autotvm.tuner.model_based_tuner import ModelBasedTuner
 
 from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, failure, fastest, key_of, seconds
+from autotvm_opevo.autotvm.rpc import stop
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.tuner import SearchTuner, TunerFactory
 from autotvm_opevo.search.transfer import count_origins
@@ -241,7 +242,7 @@ class ForeignTuner:
         results = [self._known[own.index][1] for _, own in self._asked]
         self._asked = []
         if inputs:
-            self._tuner.update(inputs, results)
+            self._update(inputs, results)
 
     def load_history(self, records: Iterable[Record]) -> None:
         """Pass on trials that it did not propose, but for one that its last batch may have had
@@ -263,4 +264,12 @@ class ForeignTuner:
             if task.config_space.is_index_valid(config.index)
         ]
         if valid:
-            self._tuner.update(*zip(*valid))
+            self._update(*zip(*valid))
+
+    def _update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        try:
+            self._tuner.update(inputs, results)
+        finally:
+            # A model of costs keeps as many processes as there are cores, of each task; it starts
+            # new ones when it learns again.
+            stop(getattr(getattr(self._tuner, "cost_model", None), "pool", None))

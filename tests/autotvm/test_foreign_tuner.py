@@ -121,6 +121,19 @@ def test_a_model_of_costs_learns_from_a_short_log(learned):
     assert inner.train_ct == 1
 
 
+def test_a_model_of_costs_has_no_processes_but_while_it_learns(learned):
+    inner, tuner, known = learned
+
+    def processes():
+        return [worker._proc for worker in inner.cost_model.pool._worker_map.values()]
+
+    assert processes() == [None]
+    known.update({config.index: record(config.index) for config in tuner.next_batch(8)})
+    tuner.update()
+    assert inner.train_ct == 2
+    assert processes() == [None]
+
+
 def test_a_model_of_costs_does_not_learn_what_a_filter_rejects():
     """As it may the untuned configuration, which is measured all the same."""
 
