@@ -22,6 +22,13 @@ _VARIABLES = ("TVM_NUM_THREADS", "OMP_NUM_THREADS")
 logger = logging.getLogger(__name__)
 
 
+def affinity() -> set[int]:
+    """CPUs that this process may use; empty if unknown. Its threads may be bound to some of them,
+    as TVM does when it runs a kernel.
+    """
+    return set(_CPUS)
+
+
 def physical_cores() -> int:
     """Number of cores that this process may use, by CPU affinity and its control groups' quotas, of
     which whole cores count: threads that share a part of one wait for each other. 0 if unknown.

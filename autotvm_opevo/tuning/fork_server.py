@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Collection
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -21,9 +22,14 @@ import cloudpickle
 _REAP_INTERVAL = 1.0
 
 
-def main() -> None:
-    """Import a module, fork for each request on a socket, and kill all children at the end."""
+def main(cpus: Collection[int]) -> None:
+    """Import a module, fork for each request on a socket, and kill all children at the end; all on
+    these CPUs, or on those of the parent if none are known.
+    """
     *_, module, descriptor = sys.argv
+    if cpus:
+        with suppress(OSError):  # they are not this process's any more
+            os.sched_setaffinity(0, cpus)
     importlib.import_module(module)
     children: set[int] = set()
     try:

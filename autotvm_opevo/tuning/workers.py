@@ -27,6 +27,8 @@ from typing import Any, ClassVar
 
 import cloudpickle
 
+from autotvm_opevo._utils.cpu_cores import affinity
+
 # Seconds for the server to import TVM and start a worker, on a busy machine; for a message to be
 # taken; and for a process to be gone once it is killed, which takes a while if it has to give back
 # a GPU.
@@ -56,7 +58,8 @@ class ForkServer:
         path = (
             f"import sys; sys.path[:] = {[entry for entry in sys.path if isinstance(entry, str)]!r}"
         )
-        main = f"{path}; from autotvm_opevo.tuning.fork_server import main; main()"
+        # not on those of the thread that starts it, which TVM binds to some when it runs a kernel
+        main = f"{path}; from autotvm_opevo.tuning.fork_server import main; main({affinity()!r})"
         with theirs:
             # in a session of its own, since Ctrl-C is for this process to handle
             self._process = subprocess.Popen(

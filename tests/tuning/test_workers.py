@@ -15,6 +15,7 @@ from contextlib import ExitStack
 import psutil
 import pytest
 
+from autotvm_opevo._utils.cpu_cores import affinity
 from autotvm_opevo.tuning import workers
 from autotvm_opevo.tuning.workers import (
     FORK_TIMEOUT,
@@ -100,6 +101,18 @@ class TestWorker:
         monkeypatch.chdir(tmp_path)
         assert worker.call(os.environ.get, "FOR_THE_WORKER", timeout=60) == "yes"
         assert worker.call(os.getcwd, timeout=60) == str(tmp_path)
+
+    @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs CPU affinity")
+    def test_uses_all_cpus_though_the_thread_that_starts_it_is_bound_to_one(self):
+        """As by TVM, once it has run a kernel."""
+        cpus = os.sched_getaffinity(0)
+        worker = Worker("csv")  # whose server has not started
+        os.sched_setaffinity(0, {min(cpus)})
+        try:
+            assert worker.call(os.sched_getaffinity, 0, timeout=60) == affinity()
+        finally:
+            os.sched_setaffinity(0, cpus)
+            worker.kill()
 
     def test_a_server_that_was_killed_is_replaced(self, worker):
         worker.call(os.getpid, timeout=60)
