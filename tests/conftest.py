@@ -58,10 +58,13 @@ def _nothing_says_that_it_takes_long(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _threads_are_left_as_they_were():
-    """The command line and tutorials set the number of TVM's threads, for their own process."""
-    before = os.environ.get("TVM_NUM_THREADS")
+    """The command line and tutorials set how many threads TVM has, and whether they are bound, for
+    their own process.
+    """
+    before = {name: os.environ.get(name) for name in ("TVM_NUM_THREADS", "TVM_BIND_THREADS")}
     yield
-    if before is None:
-        os.environ.pop("TVM_NUM_THREADS", None)
-    else:
-        os.environ["TVM_NUM_THREADS"] = before
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

@@ -18,6 +18,8 @@ _CPUS = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 _CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 # Both count for TVM, the first one first.
 _VARIABLES = ("TVM_NUM_THREADS", "OMP_NUM_THREADS")
+# Whether TVM binds each thread to a CPU.
+_BINDING = "TVM_BIND_THREADS"
 
 logger = logging.getLogger(__name__)
 
@@ -51,11 +53,13 @@ def usable_cpus() -> int:
 
 
 def use_all_cores() -> str:
-    """Let TVM run kernels on all physical cores, unless ``TVM_NUM_THREADS`` or ``OMP_NUM_THREADS``
-    is set.
+    """Let TVM run kernels on all physical cores that this process may use, unless
+    ``TVM_NUM_THREADS`` or ``OMP_NUM_THREADS`` is set.
 
     Call it before TVM runs anything in this process: it sets ``TVM_NUM_THREADS``, which TVM reads
-    once, in the environment of this process and of those that it starts.
+    once, in the environment of this process and of those that it starts. Where they may use only a
+    part of the machine, it also sets ``TVM_BIND_THREADS=0``, unless that is set: TVM would bind its
+    threads to the machine's first CPUs, whichever part it is.
 
     Returns
     -------
@@ -68,13 +72,17 @@ def use_all_cores() -> str:
     >>> _ = use_all_cores()
     """
     cores = physical_cores()
-    if not cores or any(os.environ.get(name) for name in _VARIABLES):
-        return ""
-    os.environ[_VARIABLES[0]] = str(cores)
-    return (
-        f"TVM_NUM_THREADS={cores}: kernels run on all cores of this machine that this process "
-        "may use"
-    )
+    done = []
+    if cores and not any(os.environ.get(name) for name in _VARIABLES):
+        os.environ[_VARIABLES[0]] = str(cores)
+        done.append(
+            f"TVM_NUM_THREADS={cores}: kernels run on all cores of this machine that this process "
+            "may use"
+        )
+    if cores and _is_confined() and not os.environ.get(_BINDING):
+        os.environ[_BINDING] = "0"
+        done.append(f"{_BINDING}=0: kernels are not bound to the machine's first CPUs")
+    return "; ".join(done)
 
 
 def idle_cores(threads: int) -> str:
@@ -104,6 +112,11 @@ def warn_of_idle_cores(threads: int) -> None:
 
 def _within_quotas(cpus: int) -> int:
     return min([cpus, *(max(1, int(quota)) for quota in _quotas())])
+
+
+def _is_confined() -> bool:
+    """Whether this process may use only a part of the machine."""
+    return usable_cpus() < (os.cpu_count() or 0)
 
 
 def _quotas() -> Iterator[float]:

@@ -64,10 +64,6 @@ class KernelInstance:
         return float(self._evaluate(*self._tensors).mean)
 
 
-# What follows the address of an RPC proxy.
-PROXY = " (proxy)"
-
-
 def device_addresses(key: str, servers: Iterable[Mapping[str, Any]]) -> list[str]:
     """Where the devices of a key are, busy ones included, of what a tracker says of its servers;
     all behind one RPC proxy count as one.
@@ -84,7 +80,7 @@ def device_addresses(key: str, servers: Iterable[Mapping[str, Any]]) -> list[str
         if name == f"server:{key}":
             known.append(address)
         elif kind == "server:proxy" and f",{key}," in f",{keys.removesuffix(']')},":
-            known.append(f"{address}{PROXY}")
+            known.append(f"{address} (proxy)")
     return known
 
 

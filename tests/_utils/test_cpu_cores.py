@@ -25,6 +25,7 @@ def siblings(monkeypatch, tmp_path, lists):
         (tmp_path / str(cpu)).write_text(text)
     monkeypatch.setattr(cpu_cores, "_SIBLINGS", str(tmp_path / "{}"))
     monkeypatch.setattr(cpu_cores, "_CPUS", set(range(len(lists))))
+    monkeypatch.setattr(os, "cpu_count", lambda: len(lists))
 
 
 def test_hyper_threads_of_one_core_count_once(monkeypatch, tmp_path):
@@ -122,6 +123,41 @@ def test_where_the_cores_are_unknown_nothing_is_set(monkeypatch, tmp_path):
     monkeypatch.setenv("TVM_NUM_THREADS", "")
     monkeypatch.setattr(cpu_cores, "_SIBLINGS", str(tmp_path / "missing{}"))
     assert (use_all_cores(), os.environ["TVM_NUM_THREADS"]) == ("", "")
+
+
+@pytest.mark.parametrize("threads", ["", "2"])
+@pytest.mark.parametrize(
+    ("cpus", "quota", "binding"),
+    [
+        ({0, 1, 2, 3}, "max 100000", None),
+        ({0, 1, 2, 3}, "400000 100000", None),
+        ({2, 3}, "max 100000", "0"),
+        ({0, 1, 2, 3}, "350000 100000", "0"),
+    ],
+)
+def test_threads_are_not_bound_where_only_a_part_of_the_machine_may_be_used(
+    monkeypatch, tmp_path, threads, cpus, quota, binding
+):
+    """TVM would bind those of every process to the same CPUs."""
+    siblings(monkeypatch, tmp_path, ["0", "1", "2", "3"])
+    monkeypatch.setattr(cpu_cores, "_CPUS", cpus)
+    (tmp_path / "own").write_text("0::/\n")
+    (tmp_path / "cgroup").mkdir()
+    (tmp_path / "cgroup" / "cpu.max").write_text(quota)
+    monkeypatch.setenv("TVM_NUM_THREADS", threads)
+    monkeypatch.delenv("TVM_BIND_THREADS", raising=False)
+    said = use_all_cores()
+    assert os.environ.get("TVM_BIND_THREADS") == binding
+    assert ("TVM_BIND_THREADS=0: " in said) == (binding is not None)
+    assert ("TVM_NUM_THREADS=" in said) == (threads == "")
+
+
+def test_whether_threads_are_bound_is_the_users_choice(monkeypatch, tmp_path):
+    siblings(monkeypatch, tmp_path, ["0", "1"])
+    monkeypatch.setattr(cpu_cores, "_CPUS", {1})
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
+    monkeypatch.setenv("TVM_BIND_THREADS", "1")
+    assert (use_all_cores(), os.environ["TVM_BIND_THREADS"]) == ("", "1")
 
 
 def test_idle_cores_are_warned_of_once(monkeypatch, tmp_path, caplog):
