@@ -16,7 +16,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
-from tvm.contrib.cc import create_shared
+from tvm.contrib import cc
 
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.autotvm.builder import Build, LocalBuilder
@@ -33,6 +33,7 @@ from autotvm_opevo.autotvm.rpc import (
 from autotvm_opevo.autotvm.runner import LocalRunner, is_remote
 from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.measurer import Finalist
+from autotvm_opevo.tuning.programs import check_linker
 from autotvm_opevo.tuning.workers import ForkServer
 
 # Seconds for a device to report its properties.
@@ -84,6 +85,8 @@ class Measurer(measurer.Measurer):
             ForkServer.start(__package__)  # imports TVM while the caller extracts tasks
 
     def __enter__(self) -> Measurer:
+        if isinstance(self.runner, LocalRunner):
+            check_linker(cc)  # which the builder or the runner needs
         # Children inherit the flag: while tuning, some templates omit what cannot be measured on
         # its own.
         self._in_tuning, autotvm.GLOBAL_SCOPE.in_tuning = autotvm.GLOBAL_SCOPE.in_tuning, True
@@ -262,7 +265,7 @@ def default_measure_option(
         "cooldown_interval": 0,
     }
     if key is None and host is None and port is None:
-        builder = LocalBuilder(timeout, build_func=create_shared, adaptive_timeout=True)
+        builder = LocalBuilder(timeout, build_func=cc.create_shared, adaptive_timeout=True)
         runner = LocalRunner(timeout, **evaluation, pruning=1.5 if cpu else None)
     else:
         host, port = tracker_address(host, port)

@@ -129,6 +129,8 @@ def tune_network(
         If there are no devices.
     ForkServerError
         If worker processes cannot be started.
+    RuntimeError
+        If this machine runs the trials and has no compiler that links them.
     OSError
         If the log or the temporary folder cannot be written, or its disk is full.
     KeyboardInterrupt

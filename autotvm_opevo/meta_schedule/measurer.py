@@ -19,14 +19,15 @@ import tvm
 from tvm.s_tir.meta_schedule.builder import BuilderInput, BuilderResult
 from tvm.s_tir.meta_schedule.runner import RPCRunner, RunnerInput, RunnerResult
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
+from tvm.support import cc
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.meta_schedule.database import workload_key
-from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner, count_devices
+from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner, count_devices, is_local
 from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.measurer import Finalist
-from autotvm_opevo.tuning.programs import REQUEST_TIMEOUT
+from autotvm_opevo.tuning.programs import REQUEST_TIMEOUT, check_linker
 from autotvm_opevo.tuning.record_lines import seconds
 
 
@@ -93,6 +94,11 @@ class Measurer(measurer.Measurer):
         self._answered = -inf  # when a remote device did
         pool = builder.workers if ahead else None
         super().__init__(min(batch, _AHEAD * max(builds, devices)), builds, devices, pool)
+
+    def __enter__(self) -> Measurer:
+        if is_local(self.runner):
+            check_linker(cc)  # which the builder or the runner needs
+        return self
 
     def __exit__(self, *_: object) -> None:
         if isinstance(self.runner, RPCRunner):

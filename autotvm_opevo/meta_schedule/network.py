@@ -152,7 +152,8 @@ def tune_network(
     ForkServerError
         If worker processes cannot be started.
     RuntimeError
-        If no remote device answers any more.
+        If this machine runs the trials and has no compiler that links them, or if no remote device
+        answers any more.
     TimeoutError
         If TVM takes more than an hour to lower or to build the network.
     OSError

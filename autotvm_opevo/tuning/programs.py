@@ -1,5 +1,5 @@
-"""Built programs: their way to a remote device, their random inputs, and the comparison of their
-outputs. Imports no TVM.
+"""Built programs: what links them, their way to a remote device, their random inputs, and the
+comparison of their outputs. Imports no TVM.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.timeouts import run_with_timeout, say_if_long
 
 Array = np.ndarray[Any, Any]
@@ -82,6 +83,23 @@ def device_addresses(key: str, servers: Iterable[Mapping[str, Any]]) -> list[str
         elif kind == "server:proxy" and f",{key}," in f",{keys.removesuffix(']')},":
             known.append(f"{address} (proxy)")
     return known
+
+
+def check_linker(cc: Any) -> None:
+    """Raise `RuntimeError` if TVM, whose module `cc` is, cannot link shared libraries here: every
+    trial on this machine would fail, and stay a failure in the log.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "empty.c"
+        source.touch()
+        try:
+            cc.create_shared(str(source.with_suffix(".so")), [str(source)])
+        except Exception as error:  # of many kinds
+            why = last_line(str(error)) if cc.get_cc() else "none is on the PATH"
+            raise RuntimeError(
+                "trials on this machine need a C++ compiler, which links them: install g++ or "
+                f"clang, or name one in CXX ({why})"
+            ) from error
 
 
 def request_session(request: Callable[[int], Any], key: str, seconds: float) -> Any:

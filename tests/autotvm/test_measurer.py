@@ -109,6 +109,19 @@ class TestMeasurer:
             assert len(result.costs) == 2  # of four, without the extremes
             assert measurer.finalists.of(key_of(task.target, task))
 
+    @pytest.mark.parametrize(
+        ("compiler", "why"), [("", "none is on the PATH"), ("no-compiler", "No such file")]
+    )
+    def test_without_a_compiler_to_link_with_there_are_no_trials(
+        self, monkeypatch, tmp_path, compiler, why
+    ):
+        """All would fail, and stay failures in the log."""
+        for name, value in {"PATH": str(tmp_path), "CXX": compiler, "CC": ""}.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(RuntimeError, match=rf"install g\+\+ or clang.*{why}"):
+            Measurer(for_real()).__enter__()
+        assert not autotvm.GLOBAL_SCOPE.in_tuning
+
     @pytest.mark.soak
     def test_a_builder_of_autotvms_that_hangs_fails_its_trials(self, monkeypatch):
         """As when TVM's compiler keeps Python's lock, without which a worker cannot notice its

@@ -90,6 +90,15 @@ def test_a_builder_that_cannot_be_closed_leaves_no_lock(tmp_path, monkeypatch):
     assert not (tmp_path / "lock").exists()
 
 
+def test_without_a_compiler_to_link_with_there_are_no_trials(tmp_path, monkeypatch):
+    """All would fail, and stay failures in the database."""
+    for name, value in {"PATH": str(tmp_path), "CXX": "", "CC": ""}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(RuntimeError, match=r"install g\+\+ or clang.*none is on the PATH"):
+        tune_operator(tmp_path / "work", 2)
+    assert len(open_database(tmp_path / "work")) == 0
+
+
 @pytest.fixture(scope="module")
 def one_trial(tmp_path_factory):
     """An MLP of four tasks, with one trial; and the result."""
