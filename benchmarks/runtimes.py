@@ -9,9 +9,10 @@ OpenVINO, which need no tuning.
 All run the same ONNX file, batch 1, float32, in as many threads. A network is tuned several times
 with the command line's defaults; then each of these and each runtime, in turns, runs in processes
 of its own. A process's latency is the median of its runs; a row has the median of the processes and
-their range. A process is timed again if before or after it the cores were farther apart than they
-can be, see `benchmarks.core_to_core`. A benchmark that was stopped resumes with the same options:
-no tuning that ended is repeated, and the one that was stopped begins anew.
+their range, and the ratio of the medians with the range of the turns' ratios. A process is timed
+again if before or after it the cores were farther apart than they can be, see
+`benchmarks.core_to_core`. A benchmark that was stopped resumes with the same options: no tuning
+that ended is repeated, and the one that was stopped begins anew.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from math import ceil
 from pathlib import Path
@@ -118,14 +119,16 @@ def main(arguments: list[str] | None = None) -> None:
     text = f"{markdown.table(COLUMNS, rows)}\n\n{machine}"
     if options.publish:
         # without trials, seconds of tuning and ranges, for the width of a page
-        medians = [[row[0], *(cell.partition(" (")[0] for cell in row[3:])] for row in rows]
+        medians = [
+            [row[0], *(cell.partition(" (")[0] for cell in row[3:-1]), row[-1]] for row in rows
+        ]
         narrow = markdown.table(COLUMNS[:1] + COLUMNS[3:], medians)
         summary = f"{narrow}\n\n{machine}"
         publish.publish(options.publish, text, "runtimes", arguments, summary=summary)
     print(text)
 
 
-def compare(network: str, options: argparse.Namespace) -> list[Any]:
+def compare(network: str, options: argparse.Namespace) -> list[str]:
     """A row of the table."""
     folder, seeds = options.out / network, range(options.repeats)
     folder.mkdir(parents=True, exist_ok=True)
@@ -142,10 +145,19 @@ def compare(network: str, options: argparse.Namespace) -> list[Any]:
             file = folder / name / str(seed) / "network.so" if name in TUNED else model
             timed[name].append(time_process(name, file, options))
     (folder / "timed.json").write_text(json.dumps(timed))
+    return as_row(network, tuned[TUNED[0]], timed)
+
+
+def as_row(
+    network: str, tuned: Sequence[Mapping[str, float]], timed: Mapping[str, Sequence[float]]
+) -> list[str]:
+    """A row of the table, of runs of tuning and of the latencies of processes in their turns."""
     medians = {name: statistics.median(latencies) for name, latencies in timed.items()}
     ratio = min(medians[rival] for rival in RIVALS) / medians[TUNED[0]]
+    turns = zip(timed[TUNED[0]], *(timed[rival] for rival in RIVALS))
+    ratios = [min(rivals) / own for own, *rivals in turns]
     trials, seconds, bound, operators = (
-        statistics.median(run[key] for run in tuned[TUNED[0]])
+        statistics.median(run[key] for run in tuned)
         for key in ("trials", "seconds", "bound", "operators")
     )
     cells = [
@@ -156,10 +168,10 @@ def compare(network: str, options: argparse.Namespace) -> list[Any]:
         network,
         f"{trials:.0f}",
         f"{seconds:.0f}",
-        f"{1e3 * bound:.1f}",
+        f"{1e3 * bound:.1f}" if bound else "unknown",
         f"{1e3 * operators:.1f}",
         *cells,
-        f"{ratio:.2f}",
+        f"{ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
     ]
 
 
