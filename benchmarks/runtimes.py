@@ -9,10 +9,10 @@ OpenVINO, which need no tuning.
 All run the same ONNX file, batch 1, float32, in as many threads. A network is tuned several times
 with the command line's defaults; then each of these and each runtime, in turns, runs in processes
 of its own. A process's latency is the median of its runs; a row has the median of the processes and
-their range, and the ratio of the medians with the range of the turns' ratios. A process is timed
-again if before or after it the cores were farther apart than they can be, see
-`benchmarks.core_to_core`. A benchmark that was stopped resumes with the same options: no tuning
-that ended is repeated, and the one that was stopped begins anew.
+their range. It is so many *times as fast* as the better of both runtimes by medians, with the range
+of single turns. A process is timed again if before or after it the cores were farther apart than
+they can be, see `benchmarks.core_to_core`. A benchmark that was stopped resumes with the same
+options: no tuning that ended is repeated, and the one that was stopped begins anew.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ COLUMNS = (
     "its operators",
     *TUNED,
     *RIVALS,
-    "times as fast as the better",
+    "times as fast",
 )
 
 
@@ -118,11 +118,11 @@ def main(arguments: list[str] | None = None) -> None:
         machine += f" The cores were far apart in {far} of {len(_counted)} processes."
     text = f"{markdown.table(COLUMNS, rows)}\n\n{machine}"
     if options.publish:
-        # without trials, seconds of tuning and ranges, for the width of a page
+        # latencies only, and without their ranges, for the width of a page
         medians = [
-            [row[0], *(cell.partition(" (")[0] for cell in row[3:-1]), row[-1]] for row in rows
+            [row[0], *(cell.partition(" (")[0] for cell in row[5:-1]), row[-1]] for row in rows
         ]
-        narrow = markdown.table(COLUMNS[:1] + COLUMNS[3:], medians)
+        narrow = markdown.table(COLUMNS[:1] + COLUMNS[5:], medians)
         summary = f"{narrow}\n\n{machine}"
         publish.publish(options.publish, text, "runtimes", arguments, summary=summary)
     print(text)
