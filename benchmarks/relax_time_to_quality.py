@@ -25,6 +25,7 @@ from autotvm_opevo.meta_schedule import Comparison, lower_for_tuning, open_datab
 from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.evaluation import network_loader, open_device, random_inputs
 from autotvm_opevo.networks import relax as workloads
+from autotvm_opevo.tuning.result import UNLIMITED
 from benchmarks import publish
 from benchmarks.environment import environment
 from benchmarks.latency_over_time import END, make_parser, plot, table
@@ -87,7 +88,7 @@ def tune(method, mod, params, folder, trials, seed, time_limit):
             )
         else:
             options = {"time_limit": time_limit, "seed": seed, "evaluate": False}
-            run = partial(tune_network, mod, params, cpu(), folder, 100_000, **options)
+            run = partial(tune_network, mod, params, cpu(), folder, UNLIMITED, **options)
         spent.write_text(json.dumps(count_over_time(run, folder / RECORDS)))
     return json.loads(spent.read_text())
 

@@ -230,6 +230,7 @@ def tune_and_export(model: str, folder: str, seed: int, time_limit: float, trial
         tune_network,
     )
     from autotvm_opevo.networks import relax
+    from autotvm_opevo.tuning.result import UNLIMITED
 
     if Path(folder).parent.name != TUNED[0]:
         strategy.prior = lambda target: ()
@@ -240,7 +241,7 @@ def tune_and_export(model: str, folder: str, seed: int, time_limit: float, trial
         params,
         target,
         work_dir,
-        trials or 100_000,
+        trials or UNLIMITED,
         time_limit=time_limit,
         seed=seed,
         evaluate=False,

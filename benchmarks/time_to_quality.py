@@ -24,6 +24,7 @@ from autotvm_opevo.autotvm import tune_network
 from autotvm_opevo.autotvm.log import key_of
 from autotvm_opevo.autotvm.log import seconds as latency_of
 from autotvm_opevo.networks import relay as workloads
+from autotvm_opevo.tuning.result import UNLIMITED
 from benchmarks.latency_over_time import END, make_parser, plot, table
 from benchmarks.network import METHODS, digest, time_all
 
@@ -51,7 +52,7 @@ def tune(method, name, target, options, repetition, time_limit=None):
             params,
             target,
             log,
-            trials=options.trials if time_limit is None else 100_000,
+            trials=options.trials if time_limit is None else UNLIMITED,
             time_limit=time_limit,
             measure_option=measure_option(target),
             tuner=tuner,

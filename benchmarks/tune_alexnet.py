@@ -33,6 +33,7 @@ from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.targets import work
 from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.tuning.comparison import Comparison
+from autotvm_opevo.tuning.result import UNLIMITED
 
 TUNERS: dict[str, Callable[..., Any]] = {
     "tune_network": OpEvoTuner,
@@ -122,7 +123,7 @@ def main(arguments: list[str] | None = None) -> None:
                 params,
                 target,
                 out / f"{name}.json",
-                trials=100_000,
+                trials=UNLIMITED,
                 time_limit=options.seconds,
                 tuner=tuner,
                 seed=options.seed,

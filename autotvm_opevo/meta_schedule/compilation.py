@@ -56,8 +56,9 @@ def compile_network(
         fastest record for this target, or else for another one of its kind, with a warning.
         Operators without any keep their default, with a warning, too. If `tune_network` found that
         the network is faster untuned, its best file says so, and the network is compiled as
-        imported; so are operators whose lowering changes the outputs. So it is for a target of
-        which the file has nothing, such as one with more cores. Databases in memory do not know it.
+        imported; so are operators whose lowering changes the outputs. The same holds for a target
+        without records in the file, such as one with more cores. Databases in memory have no such
+        marks.
 
     Returns
     -------
@@ -111,12 +112,14 @@ def _wrong_operators(
     database: ms.database.Database, target: tvm.target.Target
 ) -> dict[tuple[str, ...], list[str]]:
     """The operators whose lowering changes the outputs, by network. What was found for another
-    target, such as one with more cores, is right for one for which nothing was.
+    target holds for one without records, too, such as one with more cores.
     """
     known: dict[tuple[str, ...], list[str]] = {}
     for _, folder in _folders(database):
         for key, names in wrong_operators(folder).items():
             known[key] = known.get(key) or names
+    if any(structural_equal(record.target, target) for record in records_in(database)):
+        return known
     elsewhere = {(str(target), *key[1:]): names for key, names in known.items() if names}
     return {**elsewhere, **known}
 

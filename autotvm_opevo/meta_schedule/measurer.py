@@ -64,6 +64,8 @@ class Trial:
 _AHEAD = 2
 # What builders and runners say of what took too long.
 _TIMEOUT = "Timeout, killed"
+# And that of a device, or a tracker, that does not answer.
+_NO_ANSWER = _TIMEOUT, "Failed to connect to server", "Cannot request"
 
 
 class Measurer(measurer.Measurer):
@@ -164,19 +166,23 @@ class Measurer(measurer.Measurer):
         # not by TVM, which would make other errors of its own
         if isinstance(self.runner, LocalRunner):
             return RunnerResult(*self.runner.run_alone(artifact, kind, candidate.args_info))
+        (result,) = self._run_by_tvm([RunnerInput(artifact, kind, candidate.args_info)])
+        return result
+
+    def _run_by_tvm(self, inputs: Sequence[RunnerInput]) -> list[RunnerResult]:
+        """Raises `RuntimeError` if no remote device answers: no candidate is to fail for it."""
         start = time.monotonic()
         with interrupts_in_tvm():
-            (future,) = self.runner.run([RunnerInput(artifact, kind, candidate.args_info)])
-            result = future.result()
-        if _TIMEOUT not in str(result.error_msg):
+            results = [future.result() for future in self.runner.run(inputs)]
+        if not all(any(text in str(ran.error_msg) for text in _NO_ANSWER) for ran in results):
             self._answered = time.monotonic()
         elif isinstance(self.runner, RPCRunner) and self._answered < start:
             key, waited = self.runner.rpc_config.tracker_key, time.monotonic() - start
             raise RuntimeError(
-                f"no device of key {key!r} has answered for {waited:.0f} seconds: start a server "
-                "there; the same call then resumes"
+                f"no device of key {key!r} has answered for {waited:.0f} seconds: none is "
+                "registered with the tracker, or all are busy or hang; the same call resumes"
             )
-        return result
+        return results
 
     def _measure(self, key: str, candidates: Sequence[MeasureCandidate]) -> list[Trial]:
         """Build and run a batch, with a builder or runner that is not this package's."""
@@ -195,8 +201,7 @@ class Measurer(measurer.Measurer):
             for built, candidate in zip(builds, candidates)
             if not built.error_msg
         ]
-        with interrupts_in_tvm():
-            ran = iter([future.result() for future in self.runner.run(inputs)] if inputs else [])
+        ran = iter(self._run_by_tvm(inputs) if inputs else [])
         results = [None if built.error_msg else next(ran) for built in builds]
         each = (time.monotonic() - start) / len(candidates)
         return [

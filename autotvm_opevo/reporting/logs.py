@@ -29,6 +29,7 @@ from autotvm_opevo.tuning.logs import (
     short_names,
 )
 from autotvm_opevo.tuning.record_lines import split_records
+from autotvm_opevo.tuning.run_log import Network
 
 # Which files of a folder may be AutoTVM logs, what a record has, and how many lines are looked at.
 _SUFFIXES, _AUTOTVM, _HEAD = (".json", ".log"), (b'{"', b'"input"', b'"config"', b'"result"'), 100
@@ -64,9 +65,11 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
     if must_exist and (empty := [str(log.path) for log in logs if not len(log)]):
         none_in = f"there is none in {' and '.join(empty)} yet"
         raise ValueError(f"logs must have trials, {none_in}: --watch waits for the first")
-    counts = {keys: count for log in logs for keys, count in log.runs.operators.items()}
+    networks: list[Network] = []
+    for log in logs:
+        networks += [network for network in log.runs.networks if network not in networks]
     for log in logs:  # one without a run log is probably of the same network
-        log.find_operators(log.runs.operators or counts)
+        log.find_operators(log.runs.networks or networks)
     keys = dict.fromkeys(key for log in logs for key in log.tasks)
     _make_names_unique([[log.tasks[key] for log in logs if key in log.tasks] for key in keys])
     return logs

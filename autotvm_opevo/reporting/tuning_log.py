@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import printable
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Array, Task, TaskId, Trial
 from autotvm_opevo.tuning.logs import is_best
-from autotvm_opevo.tuning.run_log import Event, Runs, TrialEnded
+from autotvm_opevo.tuning.run_log import Event, Network, Runs, TrialEnded
 
 # What parsers raise for what is no trial.
 _NO_TRIAL = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
@@ -172,15 +172,19 @@ class TuningLog:
             task.trials.sort(key=lambda trial: trial.time)
             task.elapsed = np.array(of_task[task.key])
 
-    def find_operators(self, counts: Mapping[tuple[str, ...], int]) -> None:
-        """Group the tasks by operator, given how often a network runs each, by its tasks' keys."""
+    def find_operators(self, networks: Sequence[Network]) -> None:
+        """Group the tasks by operator, which counts as often as all networks run it."""
         left, operators = dict(self.tasks), []
-        for keys, count in counts.items():
+        counts: Counter[tuple[str, ...]] = sum(map(Counter, networks), Counter())
+        last = {keys: count for network in networks for keys, count in network.items()}
+        for keys in counts:
             # run log keys may leave out the target
             by_target: defaultdict[str, list[Task]] = defaultdict(list)
             for key, task in list(left.items()):
                 if task.run_log_key in keys:
                     by_target[task.target].append(left.pop(key))
+            # two networks may be one, lowered for two targets
+            count = (counts if len(by_target) == 1 else last)[keys]
             for tasks in by_target.values():
                 operators.append(Operator(count, sorted(tasks, key=lambda task: task.latency)))
         self.has_counts = not left

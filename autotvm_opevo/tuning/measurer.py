@@ -93,12 +93,12 @@ class Measurer(ABC):
 
     def is_ahead(self, task: TaskProgress) -> bool:
         """Whether a task is to wait for results: while a quarter as many, and two for each device,
-        are unfinished. There may be builders for more, which would get candidates that are next to
-        random; once it has results, they do if a device has nothing to run.
+        are unfinished. There may be builders for more, whose candidates would be next to random.
+        After the first results it does not wait while a device has nothing to run.
         """
         enough = task.pending >= max(_AHEAD, 2 * self._devices, task.trials // 4)
         devices_run = len(self._trials) - self.building >= self._devices
-        return enough and (devices_run or task.trials == 0)
+        return enough and (devices_run or task.trials < _AHEAD)
 
     @property
     def seconds_running(self) -> float:

@@ -22,7 +22,8 @@ Array = np.ndarray[Any, Any]
 Uploader = Callable[[Any], Callable[[], Any]]
 
 # Seconds to wait for a free remote device, and the most that the tracker's protocol can tell.
-REQUEST_TIMEOUT, _LONGEST_SESSION = 300, 2**31 - 1
+REQUEST_TIMEOUT = 300
+_LONGEST_SESSION = 2**31 - 1
 # The shortest duration of one timing, in milliseconds.
 MIN_REPEAT_MS = 50
 # Largest error that rounding explains, relative to an output's largest value: where numbers have 16

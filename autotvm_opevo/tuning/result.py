@@ -120,7 +120,8 @@ class ProgressDisplay:
         self._file: TextIO | None = file or sys.stderr  # none in a daemon
         self._trials, self._done, self._time_limit = trials, done, time_limit
         self._start = self._said = time.monotonic()
-        self._live = getattr(self._file, "isatty", bool)()
+        closed = getattr(self._file, "closed", False)
+        self._live = not closed and getattr(self._file, "isatty", bool)()
         self._bars: list[tqdm[Any]] = []
         self._reported_errors: set[tuple[str, str]] = set()
 

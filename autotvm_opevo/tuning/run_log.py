@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -269,6 +268,10 @@ def run_log_file(log: Path) -> Path:
     return log / FILE_NAME if log.is_dir() else log.with_name(f"{log.name}.{FILE_NAME}")
 
 
+# How often a network runs each operator, by the tasks that implement it.
+Network = dict[tuple[str, ...], int]
+
+
 @dataclass
 class Runs:
     """The runs that wrote a log, replayed; what is unknown is empty, 0 or None."""
@@ -278,9 +281,8 @@ class Runs:
     measuring_since: list[float] = field(default_factory=list)
     # Their tuners; consecutive runs of the same tuner are listed once.
     tuners: list[str] = field(default_factory=list)
-    # How often each network that was tuned runs its operators, by the tasks that implement them,
-    # the last one's last.
-    networks: list[dict[tuple[str, ...], int]] = field(default_factory=list)
+    # Those that were tuned, the last one last.
+    networks: list[Network] = field(default_factory=list)
     # Of the last run: seconds of its network before and after tuning, and how many times as fast it
     # is, or whether its outputs became others; why it ended, as in `TuningResult`; what started it;
     # and its number of trials, those of earlier runs included.
@@ -312,11 +314,6 @@ class Runs:
     aligned: int = 0
     left_out: set[str] = field(default_factory=set)
     untuned: set[str] = field(default_factory=set)
-
-    @property
-    def operators(self) -> dict[tuple[str, ...], int]:
-        """How often all networks together run each operator, by the tasks that implement it."""
-        return dict(sum(map(Counter, self.networks), Counter()))
 
     def replay(self, events: Iterable[Event]) -> None:
         """Update from events; those about trials change nothing."""

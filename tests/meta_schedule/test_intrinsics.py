@@ -39,6 +39,7 @@ for name in names:
 # Is interrupted while the second intrinsic is registered, and imports them again.
 INTERRUPTED = """
 import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background job ignores
 from tvm.s_tir import TensorIntrin
 from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
 count, register = 0, TensorIntrin.register

@@ -258,10 +258,10 @@ def test_runs_come_from_the_run_log(tmp_path):
     path = autotvm_log(tmp_path / "log.json")
     run_log = RunLog(f"{path}.journal")
     run_log.write(RunStarted([(2, ["dense"])], "OpEvoTuner"))
-    assert open_logs([path])[0].runs.operators == {("dense",): 2}
+    assert open_logs([path])[0].runs.networks == [{("dense",): 2}]
     run_log.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).race))
     runs = open_logs([path])[0].runs
-    assert (runs.operators, runs.tuners) == ({("dense",): 2}, ["OpEvoTuner"])
+    assert (runs.networks, runs.tuners) == ([{("dense",): 2}], ["OpEvoTuner"])
     assert runs.latency == pytest.approx((0.2, 0.1))
     assert runs.speedup == pytest.approx((2, 2, 2))
 
@@ -272,11 +272,8 @@ def test_a_new_network_discards_the_latency_of_the_last_one(tmp_path):
     run_log.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).race))
     run_log.write(RunStarted([(1, ["conv2d"])], "OpEvoTuner"))
     (log,) = open_logs([path])
-    assert (log.runs.operators, log.runs.latency, log.runs.speedup) == (
-        {("conv2d",): 1},
-        None,
-        None,
-    )
+    assert log.runs.networks[-1] == {("conv2d",): 1}
+    assert log.runs.latency is log.runs.speedup is None
 
 
 def test_timestamps_and_failures_come_from_a_run_log_of_all_trials(tmp_path):
@@ -333,6 +330,18 @@ def test_invalid_run_log_lines_are_skipped(tmp_path, line):
     (log,) = open_logs([path])
     assert log.runs == Runs()
     assert not any(task.messages for task in log.tasks.values())
+
+
+def test_a_network_that_was_lowered_for_two_targets_counts_once_for_each(tmp_path):
+    """The run log of a MetaSchedule work directory knows workloads, not targets."""
+    folder = meta_schedule_folder(tmp_path / "work")
+    records = folder / "database_tuning_record.json"
+    line = meta_schedule_line((64, 1), 0, 5e-4).replace("llvm", "cuda")
+    records.write_text(f"{records.read_text()}{line}\n")
+    for other in ("packed", "plain"):
+        RunLog(folder / "journal").write(RunStarted([(3, ["1234"]), (1, [other])], "OpEvo"))
+    (log,) = open_logs([folder])
+    assert [operator.count for operator in log.operators] == [3, 3]
 
 
 def test_a_confirmation_that_may_be_another_target_s_is_none(tmp_path):

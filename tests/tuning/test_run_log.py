@@ -179,12 +179,13 @@ def test_the_phases_of_all_runs_and_lost_devices_are_read_back(tmp_path):
     assert runs.devices_left == ["10.0.0.7:9090"]
 
 
-def test_operators_count_as_often_as_all_networks_run_them(tmp_path):
+def test_each_network_is_kept_once_and_the_last_one_last(tmp_path):
     run_log = RunLog(tmp_path / "journal")
     first, second = [(8, ["a"]), (1, ["b"])], [(1, ["a"]), (1, ["c"])]
     for operators in (first, second, first):
         run_log.write(RunStarted(operators, "OpEvo"))
-    assert RunLog(run_log.path).runs.operators == {("a",): 9, ("b",): 1, ("c",): 1}
+    networks = [{("a",): 1, ("c",): 1}, {("a",): 8, ("b",): 1}]
+    assert RunLog(run_log.path).runs.networks == networks
 
 
 def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):
