@@ -269,7 +269,7 @@ class TestTuned:
         assert sorted(len(task.elapsed) for task in tasks) == sorted(
             row.trials for row in result.rows
         )
-        assert {key for keys in log.runs.operators for key in keys} == {
+        assert {key for keys in log.runs.networks[-1] for key in keys} == {
             task.run_log_key for task in tasks
         }
         assert log.runs.tuners[0].endswith(", seed 0")
