@@ -270,6 +270,6 @@ class ForeignTuner:
         try:
             self._tuner.update(inputs, results)
         finally:
-            # A model of costs keeps as many processes as there are cores, of each task; it starts
-            # new ones when it learns again.
+            # A cost model keeps as many processes as there are cores, for each task; it starts new
+            # ones when it learns again.
             stop(getattr(getattr(self._tuner, "cost_model", None), "pool", None))
