@@ -18,12 +18,14 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks import plots, publish
 from benchmarks.curves import curves
 from benchmarks.landscape import FOLDER
 from benchmarks.runs import find_landscapes, jobs, run_all
-from benchmarks.tables import summary, tables, write_csv
-from benchmarks.tuners import NAMES
+from benchmarks.tables import everywhere, merge_xgb, summary, tables, write_csv
+from benchmarks.tuners import NAMES, NO_TRANSFER
 
 
 def main(
@@ -40,7 +42,7 @@ def main(
     arguments : list of str, optional
         The command line; by default that of the process.
     tuners : sequence of str
-        The allowed tuners, which all run by default.
+        The allowed tuners, which run by default, but for the one without transfer.
     methods : sequence of str
         Those to compare with every other tuner, the baselines.
     name : str
@@ -58,7 +60,9 @@ def main(
         default="both",
         help="constraints of incomplete landscapes",
     )
-    parser.add_argument("--tuners", nargs="+", choices=tuners, default=tuners)
+    # most recorded spaces have no bundled tuning records
+    default = [name for name in tuners if name != NO_TRANSFER]
+    parser.add_argument("--tuners", nargs="+", choices=tuners, default=default)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--trials", type=int, default=512)
     parser.add_argument(
@@ -79,7 +83,12 @@ def main(
     (options.out / "tables.md").write_text(text)
     # of an earlier choice of landscapes
     shutil.rmtree(options.out / "pictures", ignore_errors=True)
-    plots.draw(curves(results), options.out / "pictures")
+    merged = curves(merge_xgb(results))
+    together = {
+        tuner: np.concatenate([runs[tuner] for runs in merged.values()])
+        for tuner in everywhere(merged)
+    }
+    plots.draw({"all": together, **curves(results)}, options.out / "pictures")
     if options.publish:
         publish.publish(
             options.publish,

@@ -1,4 +1,4 @@
-"""The best so far of a run, as a fraction of the optimum, over trials and over time."""
+"""The best so far of a run, as a fraction of the optimum."""
 
 from __future__ import annotations
 
@@ -32,18 +32,11 @@ def curves(runs: Iterable[Run]) -> Curves:
     }
 
 
-def seconds_at_steps(run: Run, seconds_per_trial: float) -> list[float]:
-    """The time of each improvement: a constant per trial, plus the tuner's own."""
-    return [trial * seconds_per_trial + own for trial, _, own in run["steps"]]
-
-
-def curve_over_time(run: Run, seconds: Array, seconds_per_trial: float) -> Array:
-    """The best so far at these times, shape (len(seconds),)."""
-    best = np.array([0.0, *(fraction for _, fraction, _ in run["steps"])])
-    return best[np.searchsorted(seconds_at_steps(run, seconds_per_trial), seconds, side="right")]
-
-
 def seconds_to(run: Run, goal: float, seconds_per_trial: float) -> float:
-    """When the best so far first reaches the goal; infinite if it never does."""
-    times = zip(seconds_at_steps(run, seconds_per_trial), run["steps"])
-    return next((seconds for seconds, (_, fraction, _) in times if fraction >= goal), float("inf"))
+    """When the best so far first reaches the goal, with a constant per trial and the tuner's own
+    time; infinite if it never does.
+    """
+    return next(
+        (trial * seconds_per_trial + own for trial, best, own in run["steps"] if best >= goal),
+        float("inf"),
+    )

@@ -12,12 +12,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def draw(by: Mapping[str, Mapping[str, Array]], folder: Path) -> None:
-    """Draw one plot per landscape, over trials: medians and quartiles over seeds.
+    """Draw one plot per landscape, over trials: medians and quartiles over runs.
 
     Parameters
     ----------
     by : dict
-        The best so far by landscape and tuner, shape (seeds, trials).
+        The best so far by landscape and tuner, shape (runs, trials).
     folder : Path
         Created if missing.
     """
@@ -36,27 +36,6 @@ def draw(by: Mapping[str, Mapping[str, Array]], folder: Path) -> None:
         axes.legend(fontsize="small", ncol=2)
         figure.savefig(folder / f"{landscape.replace(', ', '-')}.png", dpi=110)
         plt.close(figure)
-
-
-def draw_panels(
-    panels: Iterable[tuple[str, Array, Mapping[str, Array]]], title: str, goal: float, path: Path
-) -> None:
-    """Draw panels side by side, each of a label, its x values and the curves by tuner, shape (runs,
-    len(x)).
-    """
-    plt = _pyplot()
-    panels = list(panels)
-    figure, row = plt.subplots(1, len(panels), figsize=(8, 3.6), layout="constrained", sharey=True)
-    for axes, (label, x, curves) in zip(row, panels):
-        axes.axhline(goal, color="gray", linewidth=0.8, linestyle=":")
-        _draw_quartiles(axes, x, curves)
-        axes.set(xlabel=label, xlim=(0, x[-1]), ylim=(0.5, 1.01))
-    row[0].set_ylabel("best so far / optimum")
-    row[-1].legend(loc="lower right")
-    figure.suptitle(title)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 def draw_pairs(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import markdown
-from benchmarks.curves import Curves, curve, curves
+from benchmarks.curves import Curves, curve, curves, seconds_to
 from benchmarks.runs import HIDDEN, KNOBS
 from benchmarks.statistics import (
     difference,
@@ -25,8 +25,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 CHECKPOINTS = (16, 32, 64, 128, 256, 512)
 GOALS = (0.90, 0.95, 0.99)
+# Of the ratios in a summary, and of seconds.
+GOAL = 0.95
 BASELINE = "XGB"
-_NOTES = """\
+# To build and run a trial, as in make tune.
+SECONDS_PER_TRIAL = 0.4
+_SECONDS = (
+    f"Seconds are {SECONDS_PER_TRIAL:g} per trial, to build and run it, and the tuner's own; those "
+    "of XGBTuner are understated."
+)
+_NOTES = f"""\
 Averages: the mean of the best so far, as a fraction of the optimum, ± its standard deviation over
 seeds. Trials to a fraction are averages of medians; > where a median run did not reach it. A tuner
 that stopped early keeps its best. The time is the tuner's own; XGBTuner's is left out, since a
@@ -34,8 +42,7 @@ replay changes it.
 
 Ratios: of medians over seeds, a run that did not reach a fraction counting with all its trials. For
 each space with a 95% interval by a bootstrap of its seeds; over all spaces the geometric mean with
-a 95% interval by Student's t over spaces. Those of the tuners' own time are at most as large as
-shown: a replay caches XGBTuner's features from run to run.
+a 95% interval by Student's t over spaces. {_SECONDS}
 
 Differences: the mean difference of the best so far after as many trials, its 95% interval
 (Student's t over seeds), and Vargha and Delaney's A, the probability that a run of the first tuner
@@ -88,47 +95,78 @@ def tables(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
 
 
 def summary(results: list[dict[str, Any]]) -> str:
-    """Markdown: means over all landscapes, in a narrow table."""
-    merged = merge_xgb(results)
-    by = curves(merged)
-    checkpoints = _checkpoints(by)
-    rows = []
-    for tuner in _everywhere(by):
-        runs = [of[tuner] for of in by.values()]
-        best = [text.partition(" ")[0] for text in _best(runs, checkpoints)]
-        rows.append([tuner, *best, *_reached(runs)])
-    seeds = min(map(_seeds, by.values()))
-    means = (
-        f"Means of the best so far, as a fraction of the optimum, over {len(by)} search spaces and "
-        f"{seeds} seeds; trials to a fraction of it.\n\n"
-        + markdown.table(
-            ["tuner", *(f"@{n}" for n in checkpoints), *(f"to {goal:.0%}" for goal in GOALS)], rows
-        )
-    )
-    return "\n\n".join(filter(None, [means, ratios(results)[0]]))
-
-
-def ratios(results: Iterable[dict[str, Any]]) -> tuple[str, str]:
-    """Markdown: trials to each goal and the tuner's own time as ratios to the baseline's, over all
-    landscapes, if there are several, and of each; empty if the baseline did not run on all.
+    """Markdown: means over all landscapes, in a narrow table; with ratios to the baseline, and
+    fewer other columns, if it ran on all of them.
     """
     merged = merge_xgb(results)
     by = curves(merged)
-    everywhere = _everywhere(by)
-    if BASELINE not in everywhere:
-        return "", ""
-    seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
+    checkpoints, goals = _checkpoints(by), list(GOALS)
+    pooled, _ = _ratios(merged)
+    head, note = [], ""
+    if pooled:
+        checkpoints, goals = checkpoints[1:5], [GOAL]
+        head = [f"ratio to {BASELINE}", "of seconds"]
+        note = (
+            f" Ratios of trials and of seconds to {GOAL:.0%} are geometric means, with 95% "
+            f"intervals by Student's t over spaces. {_SECONDS}"
+        )
+    rows = []
+    for tuner in everywhere(by):
+        runs = [of[tuner] for of in by.values()]
+        best = [text.partition(" ")[0] for text in _best(runs, checkpoints)]
+        trials = dict(zip(GOALS, _reached(runs)))
+        *ratios, seconds = pooled.get(tuner, [""] * (len(GOALS) + 1))
+        compared = [ratios[GOALS.index(GOAL)], seconds] if pooled else []
+        rows.append([tuner, *best, *(trials[goal] for goal in goals), *compared])
+    seeds = min(map(_seeds, by.values()))
+    columns = [*(f"@{n}" for n in checkpoints), *(f"to {goal:.0%}" for goal in goals), *head]
+    return (
+        f"Means of the best so far, as a fraction of the optimum, over {len(by)} search spaces and "
+        f"{seeds} seeds; trials to a fraction of it.{note}\n\n"
+        f"{markdown.table(['tuner', *columns], rows)}"
+    )
+
+
+def ratios(results: Iterable[dict[str, Any]]) -> tuple[str, str]:
+    """Markdown: trials to each goal and seconds to one as ratios to the baseline's, over all
+    landscapes, if there are several, and of each; empty if the baseline did not run on all.
+    """
+    merged = merge_xgb(results)
+    pooled, of_each = _ratios(merged)
+    goals = (*(f"trials to {goal:.0%}" for goal in GOALS), f"seconds to {GOAL:.0%}")
+    title = f"Ratios to {BASELINE}"
+    spaces = len({result["landscape"] for result in merged})
+    return (
+        f"{title}, over {spaces} search spaces:\n\n"
+        f"{markdown.table(['tuner', *goals], [[tuner, *row] for tuner, row in pooled.items()])}"
+        if pooled
+        else "",
+        f"{title}:\n\n{markdown.table(['space', 'tuner', *goals], of_each)}" if of_each else "",
+    )
+
+
+def _ratios(merged: list[dict[str, Any]]) -> tuple[dict[str, list[str]], list[list[str]]]:
+    """By tuner, over all landscapes; and a row for each landscape and tuner."""
+    by = curves(merged)
+    tuners = everywhere(by)
+    if BASELINE not in tuners:
+        return {}, []
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for result in merged:
-        seconds[result["landscape"], result["tuner"]].append(result["seconds"])
+        runs[result["landscape"], result["tuner"]].append(result)
 
     def costs(landscape: str, tuner: str) -> list[Array]:
-        runs = by[landscape][tuner]
-        trials = [[trials_to(best, goal) for best in runs] for goal in GOALS]
-        return [*np.minimum(trials, runs.shape[1]), np.array(seconds[landscape, tuner])]
+        """One that did not reach a goal counts with all that was spent."""
+        some = runs[landscape, tuner]
+        trials = np.array([[trials_to(curve(run), goal) for run in some] for goal in GOALS])
+        seconds = np.array([seconds_to(run, GOAL, SECONDS_PER_TRIAL) for run in some])
+        spent = np.array([run["trials"] * SECONDS_PER_TRIAL + run["seconds"] for run in some])
+        return [*np.minimum(trials, some[0]["trials"]), np.minimum(seconds, spent)]
 
     rng = np.random.default_rng(0)
-    over_all, of_each = [], []
-    for tuner in everywhere:
+    pooled: dict[str, list[str]] = {}
+    of_each = []
+    for tuner in tuners:
         if tuner == BASELINE:
             continue
         rows = [
@@ -141,17 +179,8 @@ def ratios(results: Iterable[dict[str, Any]]) -> tuple[str, str]:
         of_each += [[landscape, tuner, *map(_interval, row)] for landscape, row in zip(by, rows)]
         if len(by) > 1:
             columns = [[ratio for ratio, *_ in column] for column in zip(*rows)]
-            over_all.append(
-                [tuner, *(_interval(geometric_mean_interval(column)) for column in columns)]
-            )
-    head = ["tuner", *(f"trials to {goal:.0%}" for goal in GOALS), "own time, at most"]
-    title = f"Ratios to {BASELINE}"
-    return (
-        f"{title}, over {len(by)} search spaces:\n\n{markdown.table(head, over_all)}"
-        if over_all
-        else "",
-        f"{title}:\n\n{markdown.table(['space', *head], of_each)}" if of_each else "",
-    )
+            pooled[tuner] = [_interval(geometric_mean_interval(column)) for column in columns]
+    return pooled, of_each
 
 
 def _interval(ratio: tuple[float, float, float]) -> str:
@@ -164,11 +193,11 @@ def overall(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
     """
     merged = merge_xgb(results)
     by = curves(merged)
-    everywhere = _everywhere(by)
-    some = [result for result in merged if result["tuner"] in everywhere]
+    tuners = everywhere(by)
+    some = [result for result in merged if result["tuner"] in tuners]
     return "\n\n".join(
         [
-            _average(curves(some), everywhere, some),
+            _average(curves(some), tuners, some),
             *(comparison(curves(some), method) for method in methods),
         ]
     )
@@ -299,7 +328,7 @@ def _tuners(by: Curves) -> list[str]:
     return list(dict.fromkeys(tuner for runs in by.values() for tuner in runs))
 
 
-def _everywhere(by: Curves) -> list[str]:
+def everywhere(by: Curves) -> list[str]:
     """The tuners that ran on all landscapes."""
     return [tuner for tuner in _tuners(by) if all(tuner in runs for runs in by.values())]
 

@@ -22,8 +22,18 @@ from tvm.contrib.popen_pool import MapResult, StatusKind
 from autotvm_opevo.autotvm import GBFSTuner, NA2CTuner, NoSETuner, OpEvoTuner
 from benchmarks import variants
 
+
+def _without_transfer(task: Task, seed: int) -> Tuner:
+    """Without the bundled tuning records, too."""
+    tuner = OpEvoTuner(task, seed=seed)
+    tuner.transfer = False
+    return tuner
+
+
+NO_TRANSFER = "OpEvo-no-transfer"
 OWN: dict[str, Callable[..., Tuner]] = {
     "OpEvo": OpEvoTuner,
+    NO_TRANSFER: _without_transfer,
     "OpEvo-published": partial(OpEvoTuner, surrogate=None),
     "G-BFS": GBFSTuner,
     "N-A2C": NA2CTuner,
@@ -56,11 +66,9 @@ def make(name: str, task: Task, seed: int) -> Tuner:
     options = {
         option: json.loads(value) for option, value in (setting.split("=") for setting in settings)
     }
-    # With the same seed, OpEvo, OpEvo-published and the variants start from the same random
-    # configurations.
-    own = zlib.crc32(
-        f"{'OpEvo' if kind in (*variants.TUNERS, 'OpEvo-published') else kind} {seed}".encode()
-    )
+    # With the same seed, all of OpEvo and the variants start from the same random configurations.
+    opevo = kind.startswith("OpEvo") or kind in variants.TUNERS
+    own = zlib.crc32(f"{'OpEvo' if opevo else kind} {seed}".encode())
     random.seed(own)
     np.random.seed(own)  # noqa: NPY002  the generator that AutoTVM's tuners use
     ours = OWN.get(kind) or variants.TUNERS.get(kind)

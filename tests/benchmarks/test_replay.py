@@ -104,6 +104,16 @@ def test_tuners_of_factorizations_reject_other_landscapes(name):
         tuners.make(name, task, seed=0)
 
 
+def test_opevo_without_transfer_leaves_bundled_records_out():
+    tensors = te.placeholder((1, 64)), te.placeholder((32, 64))
+    task = autotvm.task.create("dense_nopack.x86", args=(*tensors, None, "float32"), target="llvm")
+    first, other = (
+        [config.index for config in tuners.make(name, task, seed=0).next_batch(8)]
+        for name in ("OpEvo", "OpEvo-no-transfer")
+    )
+    assert first != other
+
+
 def test_xgbtuner_trains_on_the_knobs(tmp_path):
     """Its model is first trained after 64 random trials."""
     values = {f"k{i}": list(range(6)) for i in range(3)}
