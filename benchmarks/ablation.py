@@ -15,7 +15,7 @@ from benchmarks.variants import TUNERS
 
 def main(arguments: list[str] | None = None) -> None:
     rows = ["OpEvo", "OpEvo-published", *TUNERS]
-    compare.main(arguments, rows, methods=["OpEvo"], name="ablation", published_pictures=False)
+    compare.main(arguments, rows, methods=["OpEvo"], name="ablation")
 
 
 if __name__ == "__main__":

@@ -24,16 +24,16 @@ from benchmarks import plots, publish
 from benchmarks.curves import curves
 from benchmarks.landscape import FOLDER
 from benchmarks.runs import find_landscapes, jobs, run_all
-from benchmarks.tables import everywhere, merge_xgb, summary, tables, write_csv
+from benchmarks.tables import BASELINE, everywhere, merge_xgb, summary, tables, write_csv
 from benchmarks.tuners import NAMES, NO_TRANSFER
 
 
 def main(
     arguments: list[str] | None = None,
     tuners: Sequence[str] = tuple(NAMES),
-    methods: Sequence[str] = ("OpEvo", "OpEvo-published"),
+    methods: Sequence[str] = ("OpEvo", NO_TRANSFER, "OpEvo-published"),
     name: str = "compare",
-    published_pictures: bool = True,
+    published_pictures: bool = False,
 ) -> None:
     """Run the command.
 
@@ -70,6 +70,11 @@ def main(
     )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=Path("tuned") / name.replace(" ", "-"))
+    parser.add_argument(
+        "--picture",
+        type=Path,
+        help="where to draw all landscapes together, without baselines but XGB",
+    )
     publish.add_option(parser)
     options = parser.parse_args(arguments)
     try:
@@ -83,12 +88,16 @@ def main(
     (options.out / "tables.md").write_text(text)
     # of an earlier choice of landscapes
     shutil.rmtree(options.out / "pictures", ignore_errors=True)
-    merged = curves(merge_xgb(results))
-    together = {
-        tuner: np.concatenate([runs[tuner] for runs in merged.values()])
-        for tuner in everywhere(merged)
-    }
-    plots.draw({"all": together, **curves(results)}, options.out / "pictures")
+    for landscape, by in curves(results).items():
+        file = f"{landscape.replace(', ', '-')}.png"
+        plots.draw(by, landscape, options.out / "pictures" / file)
+    if options.picture:
+        merged = curves(merge_xgb(results))
+        shown = [tuner for tuner in everywhere(merged) if tuner in (*methods, BASELINE)]
+        together = {
+            tuner: np.concatenate([runs[tuner] for runs in merged.values()]) for tuner in shown
+        }
+        plots.draw(together, f"{len(merged)} search spaces", options.picture)
     if options.publish:
         publish.publish(
             options.publish,

@@ -11,31 +11,33 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def draw(by: Mapping[str, Mapping[str, Array]], folder: Path) -> None:
-    """Draw one plot per landscape, over trials: medians and quartiles over runs.
+def draw(curves: Mapping[str, Array], title: str, path: Path) -> None:
+    """Draw medians over runs as lines, and bands from the lower to the upper quartile.
 
     Parameters
     ----------
-    by : dict
-        The best so far by landscape and tuner, shape (runs, trials).
-    folder : Path
-        Created if missing.
+    curves : dict
+        The best so far by tuner, shape (runs, trials).
+    title : str
+    path : Path
+        Its folder is created if missing.
     """
     plt = _pyplot()
-    folder.mkdir(parents=True, exist_ok=True)
-    for landscape, curves in by.items():
-        figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-        _draw_quartiles(axes, np.arange(1, len(next(iter(curves.values()))[0]) + 1), curves)
-        axes.set(
-            xscale="log",
-            xlabel="trials",
-            ylabel="best so far / optimum",
-            title=landscape,
-            ylim=(0, 1.02),
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    for tuner, runs in curves.items():
+        low, median, high = np.quantile(runs, [0.25, 0.5, 0.75], axis=0)
+        trials = np.arange(1, len(median) + 1)
+        (line,) = axes.step(trials, median, where="post", label=tuner)
+        axes.fill_between(
+            trials, low, high, step="post", alpha=0.15, color=line.get_color(), linewidth=0
         )
-        axes.legend(fontsize="small", ncol=2)
-        figure.savefig(folder / f"{landscape.replace(', ', '-')}.png", dpi=110)
-        plt.close(figure)
+    axes.set(
+        xscale="log", xlabel="trials", ylabel="best so far / optimum", title=title, ylim=(0, 1.02)
+    )
+    axes.legend(fontsize="small", ncol=2)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
 
 
 def draw_pairs(
@@ -56,16 +58,6 @@ def draw_pairs(
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     plt.close(figure)
-
-
-def _draw_quartiles(axes: Any, x: Array, curves: Mapping[str, Array]) -> None:
-    """Medians as lines, and bands from the lower to the upper quartile."""
-    for tuner, runs in curves.items():
-        low, median, high = np.quantile(runs, [0.25, 0.5, 0.75], axis=0)
-        (line,) = axes.step(x, median, where="post", label=tuner)
-        axes.fill_between(
-            x, low, high, step="post", alpha=0.15, color=line.get_color(), linewidth=0
-        )
 
 
 def _pyplot() -> Any:

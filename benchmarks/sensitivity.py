@@ -22,11 +22,19 @@ def main(arguments: list[str] | None = None) -> None:
     parameter, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
     if parameter == "q":
         compare.main(
-            rest, RATES, methods=["OpEvo-published mutation_rate=0.5"], name="sensitivity q"
+            rest,
+            RATES,
+            methods=["OpEvo-published mutation_rate=0.5"],
+            name="sensitivity q",
+            published_pictures=True,
         )
     elif parameter == "lambda":
         compare.main(
-            rest, PARENTS, methods=["OpEvo-published parents_size=8"], name="sensitivity lambda"
+            rest,
+            PARENTS,
+            methods=["OpEvo-published parents_size=8"],
+            name="sensitivity lambda",
+            published_pictures=True,
         )
     else:
         sys.exit(f"the first argument must be q or lambda, {parameter!r} given")

@@ -104,7 +104,7 @@ def summary(results: list[dict[str, Any]]) -> str:
     pooled, _ = _ratios(merged)
     head, note = [], ""
     if pooled:
-        checkpoints, goals = checkpoints[1:5], [GOAL]
+        checkpoints, goals = checkpoints[1:4], [GOAL]
         head = [f"ratio to {BASELINE}", "of seconds"]
         note = (
             f" Ratios of trials and of seconds to {GOAL:.0%} are geometric means, with 95% "

@@ -66,7 +66,6 @@ def test_a_comparison_is_stored_and_resumed(tiny_file, tmp_path, capsys, request
     }
     assert len(rows) == 2 * 3 * 3
     assert {path.name for path in (tmp_path / "out" / "pictures").iterdir()} == {
-        "all.png",
         "tiny.png",
         "tiny-hidden.png",
     }
