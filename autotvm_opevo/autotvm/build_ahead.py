@@ -29,10 +29,11 @@ class BuildAhead(Builder):
         self, builder: autotvm.LocalBuilder, propose: Callable[[int], Sequence[MeasureInput]]
     ) -> None:
         super().__init__(builder.timeout, builder.n_parallel)
-        # with the same workers and a folder of its own: building a batch removes the one before
-        other = copy.copy(builder)
-        other.tmp_dir = tempfile.mkdtemp()
-        self._builders = builder, other
+        # with the same workers and folders of their own: building a batch removes the one before,
+        # and a build that is abandoned ends while others use the builder
+        self._builders = copy.copy(builder), copy.copy(builder)
+        for own in self._builders:
+            own.tmp_dir = tempfile.mkdtemp()
         self._next_builder = cycle(self._builders)
         self._propose = propose
         self._thread = ThreadPoolExecutor(1)

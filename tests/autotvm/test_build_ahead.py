@@ -1,6 +1,8 @@
 """Batches that are built while others run, in AutoTVM's own loop."""
 
 import os
+import tempfile
+import threading
 import time
 
 import pytest
@@ -57,6 +59,31 @@ def test_what_cannot_be_built_is_an_error_where_it_is_waited_for():
     with pytest.raises(OSError, match="the disk is full"):
         ahead.build(inputs(matmul_task(64), 0))
     ahead.close()
+
+
+def test_a_build_that_is_abandoned_leaves_those_of_the_next_task_alone():
+    """As after early stopping, when the next tuner gets the same builder."""
+    going_on, done = threading.Event(), threading.Event()
+
+    class Slow(autotvm.LocalBuilder):
+        def build(self, measure_inputs):
+            self.tmp_dir = tempfile.mkdtemp()
+            if measure_inputs[0].config.index == 1:
+                going_on.wait(TIMEOUT)
+            return [BuildResult(self.tmp_dir, (), None, 0.0)]
+
+    task, builder = matmul_task(64), Slow()
+    first = BuildAhead(builder, lambda built: inputs(task, 1))
+    first.build(inputs(task, 0))  # begins with the next one
+    first.close()
+    second = BuildAhead(builder, lambda built: [])
+    (built,) = second.build(inputs(task, 2))
+    first._ahead.add_done_callback(lambda _: done.set())
+    going_on.set()
+    assert done.wait(TIMEOUT)
+    assert os.path.isdir(built.filename)
+    second.close()
+    assert not os.path.exists(built.filename)
 
 
 @pytest.mark.parametrize(
