@@ -136,10 +136,13 @@ class SearchTuner(Tuner):
         self.ttl = n_trial  # remaining trials; the base class updates it after each batch
         # with nothing to measure, the base class would report that it found no valid schedule
         if self.has_next():
-            if self.proposes_ahead and can_build_ahead(measure_option, self.task):
-                self._tune_ahead(n_trial, measure_option, early_stopping, callbacks, si_prefix)
-            else:
-                super().tune(n_trial, measure_option, early_stopping, callbacks, si_prefix)
+            ahead = self.proposes_ahead and can_build_ahead(measure_option, self.task)
+            tune = self._tune_ahead if ahead else super().tune
+            try:
+                tune(n_trial, measure_option, early_stopping, callbacks, si_prefix)
+            finally:
+                # also after Ctrl-C: some templates leave out of a network what they do not time
+                autotvm.GLOBAL_SCOPE.in_tuning = False
         loaded_is_best = self.best_loaded is not None and self.best_measure_pair is self.best_loaded
         if self.ttl > 0 or loaded_is_best:
             logger.warning(

@@ -221,6 +221,16 @@ class TestLoop:
         opevo(small_task(), seed=0).tune(10_000, instant(), early_stopping=12, callbacks=[recorder])
         assert len(recorder.pairs) == 12
 
+    def test_after_ctrl_c_networks_are_compiled_whole(self, opevo):
+        """Not as while tuning, when some templates leave parts out."""
+
+        def press(tuner, inputs, results):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            opevo(small_task(), seed=0).tune(8, instant(), callbacks=[press])
+        assert not autotvm.GLOBAL_SCOPE.in_tuning
+
     def test_tunes_a_task_without_a_flop_count(self, opevo):
         task, recorder = wide_task(), Recorder()
         task.flop = 0
