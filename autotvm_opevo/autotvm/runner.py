@@ -296,14 +296,14 @@ def measure(
 
 
 def _arguments(tensors: Sequence[Any], device: tvm.runtime.Device) -> list[tvm.nd.NDArray]:
-    """Tensors on the device; those of the last trial if they have the same shapes.
+    """Tensors on the device; those of the last trial if they are there and have the same shapes.
 
     Their elements are random, between 1 and 10; large ones repeat a few, since filling would take
     longer than a run.
     """
     if tensors and isinstance(tensors[0], np.ndarray):  # given by the user
         return [tvm.nd.array(tensor, device) for tensor in tensors]
-    key = tuple(tensors)
+    key = device, *tensors
     if key not in _tensors:
         _tensors.clear()
         sample = np.random.default_rng(0).uniform(1, 10, 1 << 16)

@@ -178,6 +178,14 @@ def test_tensors_of_the_last_trial_are_kept():
     assert module._arguments(tensors, module.tvm.cpu()) is not first
 
 
+def test_another_device_has_tensors_of_its_own():
+    """As where a script tunes the same shapes for a CPU and for a GPU."""
+    tensors = [((4, 4), "float32", True)]
+    for device in (module.tvm.cpu(0), module.tvm.cpu(1)):
+        (tensor,) = module._arguments(tensors, device)
+        assert tensor.device == device
+
+
 def test_given_inputs_are_used():
     given = np.arange(6, dtype="float32").reshape(2, 3)
     (used,) = module._arguments([given], module.tvm.cpu())
