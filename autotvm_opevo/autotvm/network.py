@@ -36,13 +36,13 @@ from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.autotvm.targets import THIS_MACHINE, as_target, check_device, work
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tuner import (
-    FIRST_BATCH,
     OpEvoTuner,
     SearchTuner,
     TunerFactory,
     can_learn,
     describe_tuner,
 )
+from autotvm_opevo.search.base import FIRST_BATCH
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import Budget, TuningRun
 from autotvm_opevo.tuning.run_log import DevicesLeft, KnobsMapped

@@ -22,7 +22,7 @@ from autotvm_opevo.autotvm.history import History, is_cpu, prior
 from autotvm_opevo.autotvm.log import Record, fitness, key_of
 from autotvm_opevo.autotvm.runner import is_remote
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.search.base import Search
+from autotvm_opevo.search.base import FIRST_BATCH, Search
 from autotvm_opevo.search.opevo import OpEvo
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.search.transfer import Source
@@ -44,10 +44,6 @@ _XGB_ONLY = frozenset(
         "log_interval",
     ]
 )
-
-# Configurations in a first batch: as many as builders have cores would all be random. The others
-# have a quarter of the results there are.
-FIRST_BATCH = 8
 
 _warned: set[str] = set()
 

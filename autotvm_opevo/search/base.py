@@ -22,6 +22,9 @@ from autotvm_opevo.search.space import Configuration, Space
 
 logger = logging.getLogger(__name__)
 
+# How many configurations a search may propose before it has results, since all would be random;
+# later, a quarter of the results.
+FIRST_BATCH = 8
 # Random draws before a space of at most _MAX_ENUMERATED points is enumerated, and before walks take
 # their place in a larger one.
 _DRAWS, _MAX_DRAWS = 100, 10_000

@@ -18,11 +18,10 @@ from itertools import count
 from math import inf
 from typing import Any, NamedTuple
 
+from autotvm_opevo.search.base import FIRST_BATCH
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 from autotvm_opevo.tuning.workers import WorkerPool
 
-# Unfinished trials that a task may have before it knows anything, as in a first batch.
-_AHEAD = 8
 # Seconds between attempts to end what still runs.
 _POLL_INTERVAL = 0.02
 # Number of finalists of a task, and how much slower than the best one may have been, since no noise
@@ -96,9 +95,9 @@ class Measurer(ABC):
         are unfinished. There may be builders for more, whose candidates would be next to random.
         After the first results it does not wait while a device has nothing to run.
         """
-        enough = task.pending >= max(_AHEAD, 2 * self._devices, task.trials // 4)
+        enough = task.pending >= max(FIRST_BATCH, 2 * self._devices, task.trials // 4)
         devices_run = len(self._trials) - self.building >= self._devices
-        return enough and (devices_run or task.trials < _AHEAD)
+        return enough and (devices_run or task.trials < FIRST_BATCH)
 
     @property
     def seconds_running(self) -> float:
