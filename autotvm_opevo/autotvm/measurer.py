@@ -57,6 +57,8 @@ class Measurer(measurer.Measurer):
     runner : Runner
     pool : DevicePool or None
         The remote devices.
+    builds_ahead : bool
+        Whether what runs next is built meanwhile.
     """
 
     def __init__(self, measure_option: dict[str, Any]) -> None:
@@ -80,7 +82,7 @@ class Measurer(measurer.Measurer):
         self._attached: object = None
         self._device_limits: dict[str, Any] = {}  # by target: asking for them occupies a device
         self.pool = DevicePool(self.runner) if is_remote(self.runner) else None
-        self._builds_ahead = own_builder and (own_runner or self.pool is not None)
+        self.builds_ahead = own_builder and (own_runner or self.pool is not None)
         if own_builder or own_runner:
             ForkServer.start(__package__)  # imports TVM while the caller extracts tasks
 
@@ -125,7 +127,7 @@ class Measurer(measurer.Measurer):
         """See `tuning.measurer.Measurer`."""
         self._prepare(task)
         inputs = [MeasureInput(task.target, task, config) for config in candidates]
-        if not self._builds_ahead:
+        if not self.builds_ahead:
             return [measurer.measured(record) for record in zip(inputs, self._measure(inputs))]
         builds = map(self._builder.start, inputs)
         return [self._run_when_built(build.future, partial(self._run, build)) for build in builds]

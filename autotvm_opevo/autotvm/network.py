@@ -196,8 +196,9 @@ def tune_network(
             known.add(chain.from_iterable(others), str(store.path))
         made = partial(tuner).func
         is_search = isinstance(made, type) and issubclass(made, SearchTuner)
-        # AutoTVM's own propose a whole batch, and need its results before the next
-        batch = min(measurer.batch, FIRST_BATCH) if is_search else measurer.batch
+        # others propose a whole batch, which has to fill the builders where one follows the other
+        is_small = is_search and (measurer.builds_ahead or issubclass(made, OpEvoTuner))
+        batch = min(measurer.batch, FIRST_BATCH) if is_small else measurer.batch
         run = NetworkRun(states, network, budget, batch, store)
         if is_search:
             # may refuse a task's knobs: now, not once other tasks are tuned

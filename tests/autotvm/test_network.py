@@ -18,7 +18,7 @@ from tvm.contrib import graph_executor
 
 from autotvm_opevo import OpEvoTuner, tune_network
 from autotvm_opevo.autotvm import compare_logs, network
-from autotvm_opevo.autotvm.baselines import GBFSTuner
+from autotvm_opevo.autotvm.baselines import GBFSTuner, NoSETuner
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.space import KnobSpace
@@ -226,6 +226,18 @@ class TestBudget:
         option = runner.option(batch=64)
         result = tune(tmp_path / "log.json", 120, mod=one_layer(), measure_option=option)
         assert [row.trials <= 48 for row in result.rows if not row.works] == [True]
+
+    def test_rounds_fill_the_builders_where_one_batch_follows_the_other(self, tmp_path):
+        """With tuners that propose as many as they are asked for."""
+        runner = SyntheticRunner()
+        option = runner.option(batch=64)
+        run, sizes = option["runner"].run, []
+        option["runner"].run = lambda inputs, builds: (
+            sizes.append(len(inputs)) or run(inputs, builds)
+        )
+        options = {"measure_option": option, "tuner": NoSETuner}
+        tune(tmp_path / "log.json", 128, mod=one_layer(), **options)
+        assert sizes == [64, 64]
 
     def test_the_first_trial_is_the_untuned_configuration(self, tmp_path):
         tune(tmp_path / "log.json", 3)
