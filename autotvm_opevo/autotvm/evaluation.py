@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -28,10 +29,15 @@ from autotvm_opevo.tuning.programs import (
     Array,
     Uploader,
     compare_outputs,
+    may_crash,
     random_arrays,
     request_session,
+    run_alone,
     uploader,
 )
+
+# Of a network, by name.
+Inputs = dict[str, Array]
 
 logger = logging.getLogger(__name__)
 
@@ -90,17 +96,21 @@ def build_networks(
     the first of which has none.
 
     Where TVM fails to convert its layouts, or that changes what it computes, it is built without,
-    with a warning: the networks would all be wrong in the same way.
+    with a warning: the networks would all be wrong in the same way. A `RuntimeError` if running one
+    would end this process.
     """
+    inputs = random_inputs(mod)
+    alone_first = not is_remote(runner) and may_crash(inputs.values(), computed_dtypes(mod))
 
     def build_all(*disabled: str) -> list[Any]:
-        return [
-            run_compiler(
-                partial(build, mod, target, records, disabled),
-                f"building the {'tuned' if records else 'untuned'} network",
-            )
-            for records in best
-        ]
+        libraries = []
+        for records in best:
+            kind = "tuned" if records else "untuned"
+            building = partial(build, mod, target, records, disabled)
+            libraries.append(run_compiler(building, f"building the {kind} network"))
+            if alone_first:
+                _run_alone(kind, libraries[-1], target, inputs)
+        return libraries
 
     may_be_wrong = {operator_name(node) for node in nodes(mod["main"])} - _CONVERTED_RIGHT
     try:
@@ -180,7 +190,7 @@ def load_networks(
 class Instance:
     """A built network in newly allocated memory of a device."""
 
-    def __init__(self, library: Any, device: tvm.runtime.Device, inputs: dict[str, Array]) -> None:
+    def __init__(self, library: Any, device: tvm.runtime.Device, inputs: Inputs) -> None:
         self._module = graph_executor.GraphModule(library["default"](device))
         self._module.set_input(**inputs)
         evaluate = self._module.module.time_evaluator
@@ -196,6 +206,22 @@ class Instance:
         return float(self._evaluate().mean)
 
 
+def _run_alone(kind: str, library: Any, target: tvm.target.Target, inputs: Inputs) -> None:
+    """See `run_alone`."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/network.so"
+        try:
+            library.export_library(file)
+        except Exception:  # without a linker, for one
+            return
+        run_alone(kind, __package__, _run, file, target.kind.name, inputs)
+
+
+def _run(file: str, kind: str, inputs: Inputs) -> None:
+    """In a worker process, which may die of it."""
+    Instance(tvm.runtime.load_module(file), tvm.device(kind, 0), inputs).outputs()
+
+
 def computed_dtypes(mod: tvm.IRModule) -> set[str]:
     """Of the tensors that the operators of a network compute."""
     return {
@@ -207,7 +233,7 @@ def computed_dtypes(mod: tvm.IRModule) -> set[str]:
     }
 
 
-def random_inputs(mod: tvm.IRModule) -> dict[str, Array]:
+def random_inputs(mod: tvm.IRModule) -> Inputs:
     """Reproducible random inputs of a network, with its weights bound, by name."""
     inputs = mod["main"].params
     types = [variable.checked_type for variable in inputs]

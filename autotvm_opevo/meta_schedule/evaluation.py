@@ -28,11 +28,12 @@ from autotvm_opevo.tuning.programs import (
     MIN_REPEAT_MS,
     Array,
     Uploader,
+    may_crash,
     random_arrays,
     request_session,
+    run_alone,
     uploader,
 )
-from autotvm_opevo.tuning.workers import call_once
 
 # Seconds for which a remote device is reserved, so that networks can be built and run once.
 _SESSION_TIMEOUT = 3600
@@ -93,17 +94,9 @@ def evaluate_network(
     """
     inputs, dtypes = random_inputs(lowered), set(dtypes)
     with open_device(target, runner) as (device, upload):
-        alone = may_crash(inputs, dtypes, runner)
+        alone = not isinstance(runner, RPCRunner) and may_crash(inputs, dtypes)
         load = network_loader(target, inputs, device, upload, alone)
         return compare_with_untuned(load(as_imported), load(lowered, database), dtypes)
-
-
-def may_crash(inputs: Sequence[Array], dtypes: Iterable[str], runner: Any = None) -> bool:
-    """Whether a network may end this process, since random integers may be divisors or indices;
-    `dtypes` are of what it computes.
-    """
-    names = {*dtypes, *(array.dtype.name for array in inputs)}
-    return not isinstance(runner, RPCRunner) and any("int" in name for name in names)
 
 
 def network_loader(
@@ -127,16 +120,7 @@ def network_loader(
             load_library = upload(executable)
         name = entry_name(mod)
         if alone_first:
-            try:
-                with say_if_long(f"running the {kind} network once"):
-                    call_once(WORKER_MODULE, _run, load_library, device_type(target), inputs, name)
-            except ChildProcessError as error:
-                why = "by which it may divide" if kind == "untuned" else "unlike the untuned one"
-                raise RuntimeError(
-                    f"the {kind} network ends the process that runs it on random integers, {why}"
-                ) from error
-            except Exception:
-                pass  # it fails here, too, or calls a function that only this process has
+            run_alone(kind, WORKER_MODULE, _run, load_library, device_type(target), inputs, name)
         return lambda: Instance(load_library(), device, inputs, name)
 
     return load

@@ -16,6 +16,7 @@ import numpy as np
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.timeouts import run_with_timeout, say_if_long
+from autotvm_opevo.tuning.workers import call_once
 
 Array = np.ndarray[Any, Any]
 # Takes a built library to the device that runs the trials; what it returns loads it there.
@@ -128,6 +129,32 @@ def uploader(session: Any) -> Iterator[Uploader]:
             return lambda: module
 
         yield upload
+
+
+def may_crash(inputs: Iterable[Array], dtypes: Iterable[str]) -> bool:
+    """Whether a network may end the process that runs it, since random integers may be divisors or
+    indices; `dtypes` are of what it computes.
+
+    >>> may_crash([np.ones(2, "float32")], ["float32"]), may_crash([np.ones(2, "int32")], [])
+    (False, True)
+    """
+    return any("int" in name for name in (*dtypes, *(array.dtype.name for array in inputs)))
+
+
+def run_alone(kind: str, module: str, run: Callable[..., Any], *arguments: Any) -> None:
+    """Run an untuned or tuned network once in a worker process, see `call_once`; a `RuntimeError`
+    if that dies of it.
+    """
+    try:
+        with say_if_long(f"running the {kind} network once"):
+            call_once(module, run, *arguments)
+    except ChildProcessError as error:
+        why = "by which it may divide" if kind == "untuned" else "unlike the untuned one"
+        raise RuntimeError(
+            f"the {kind} network ends the process that runs it on random integers, {why}"
+        ) from error
+    except Exception:
+        pass  # it fails here, too, or calls a function that only this process has
 
 
 def compare_outputs(

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import tvm
+from instant_measuring import instant
 from small_networks import TARGET, two_layers
 from tvm import autotvm, relay
 
-from autotvm_opevo.autotvm import evaluation
+from autotvm_opevo.autotvm import compare_logs, evaluation, tune_network
 from autotvm_opevo.autotvm.folding import fold
 
 
@@ -70,3 +71,30 @@ def test_usual_networks_are_built_twice(networks, tmp_path, monkeypatch, caplog)
     evaluation.evaluate_network(mod, TARGET, tmp_path / "best.json", autotvm.LocalRunner())
     assert len(built) == len(networks) == 2
     assert not caplog.text
+
+
+def test_a_network_that_divides_by_zero_is_tuned_but_not_compared(tmp_path):
+    x, n = relay.var("x", shape=(1, 64)), relay.var("n", shape=(64,), dtype="int32")
+    quotients = relay.cast(relay.floor_divide(relay.const(7), n), "float32")
+    y = relay.nn.dense(x, relay.const(np.ones((64, 64), "float32"))) + quotients
+    mod = tvm.IRModule.from_expr(relay.Function([x, n], y))
+    log = tmp_path / "log.json"
+    result = tune_network(mod, {}, TARGET, log, trials=2, measure_option=instant())
+    assert "network ends the process that runs it on random integers" in result.comparison_error
+    assert result.best_file.read_text()
+    with pytest.raises(RuntimeError, match="the untuned network ends the process that runs it"):
+        compare_logs(mod, {}, TARGET, [log])
+
+
+def test_a_network_of_integers_runs_alone_before_it_is_compared(tmp_path, monkeypatch):
+    alone = []
+    monkeypatch.setattr(evaluation, "run_alone", lambda kind, *_: alone.append(kind))
+    x = relay.var("x", shape=(1, 64))
+    scores = relay.nn.dense(x, relay.const(np.eye(64, dtype="float32")))
+    mod = fold(tvm.IRModule.from_expr(relay.Function([x], relay.argmax(scores, axis=1))), None)
+    (tmp_path / "best.json").touch()
+    comparison = evaluation.evaluate_network(
+        mod, TARGET, tmp_path / "best.json", autotvm.LocalRunner()
+    )
+    assert alone == ["untuned", "tuned"]
+    assert comparison.outputs_match
