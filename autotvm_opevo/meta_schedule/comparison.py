@@ -32,7 +32,7 @@ from autotvm_opevo.meta_schedule.tasks import extract, key_of, lower_and_extract
 from autotvm_opevo.meta_schedule.worker import INDICES, build_schedule
 from autotvm_opevo.tuning.comparison import Comparison, OperatorComparison, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
-from autotvm_opevo.tuning.programs import KernelInstance, random_arrays
+from autotvm_opevo.tuning.programs import KernelInstance, may_crash, random_arrays
 from autotvm_opevo.tuning.record_lines import seconds
 
 # A lowered network and its tasks.
