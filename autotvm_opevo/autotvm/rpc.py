@@ -24,14 +24,13 @@ from tvm.contrib.popen_pool import PopenPoolExecutor
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.timeouts import run_with_timeout, say_if_long
-from autotvm_opevo.tuning.programs import device_addresses
+from autotvm_opevo.tuning.programs import REQUEST_TIMEOUT, device_addresses
 
 logger = logging.getLogger(__name__)
 
-# Seconds to wait for a tracker's answer, for a device to come back once the last one has left, for
-# one that is busy or hangs, and for AutoTVM's processes to start, each of which imports TVM.
-_TRACKER_TIMEOUT, _DEVICE_TIMEOUT, _BUSY_TIMEOUT = 30.0, 60.0, 300.0
-START_TIMEOUT = 120.0
+# Seconds to wait for a tracker's answer, for a device to come back once the last one has left, and
+# for AutoTVM's processes to start, each of which imports TVM.
+_TRACKER_TIMEOUT, _DEVICE_TIMEOUT, START_TIMEOUT = 30.0, 60.0, 120.0
 # Seconds between looks at what may have changed.
 _POLL_INTERVAL = 1.0
 
@@ -243,13 +242,13 @@ class DevicePool:
 
         # a request cannot be aborted: its thread is abandoned
         asking = threading.Thread(target=ask, daemon=True)
-        end = time.monotonic() + _BUSY_TIMEOUT
+        end = time.monotonic() + REQUEST_TIMEOUT
         with say_if_long(f"waiting for a free device of key {key!r}"):
             asking.start()
             while asking.is_alive() and not self._aborted and time.monotonic() < end:
                 asking.join(_POLL_INTERVAL)
         if asking.is_alive():
-            return f"busy or hanging for {_BUSY_TIMEOUT:g} s"
+            return f"busy or hanging for {REQUEST_TIMEOUT} s"
         return errors[0] if errors else ""
 
     def _await_device(self) -> None:
