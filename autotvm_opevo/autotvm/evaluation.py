@@ -31,9 +31,8 @@ from autotvm_opevo.tuning.programs import (
     compare_outputs,
     may_crash,
     random_arrays,
-    request_session,
+    remote_session,
     run_alone,
-    uploader,
 )
 
 # Of a network, by name.
@@ -257,6 +256,5 @@ def open_device(
     def request(lasting: int) -> Any:
         return request_remote(runner.key, runner.host, runner.port, timeout=lasting)
 
-    session = request_session(request, runner.key, _SESSION_TIMEOUT + seconds)
-    with uploader(session) as upload:
+    with remote_session(request, runner.key, _SESSION_TIMEOUT + seconds) as (session, upload):
         yield session.device(target.kind.name, 0), upload

@@ -30,9 +30,8 @@ from autotvm_opevo.tuning.programs import (
     Uploader,
     may_crash,
     random_arrays,
-    request_session,
+    remote_session,
     run_alone,
-    uploader,
 )
 
 # Seconds for which a remote device is reserved, so that networks can be built and run once.
@@ -68,17 +67,8 @@ def open_device(
         options = {"session_timeout": lasting}
         return config.connect_tracker().request(key, config.session_priority, **options)
 
-    session = request_session(request, key, _SESSION_TIMEOUT + seconds)
-    may_be_used = False
-    try:
-        with uploader(session) as upload:
-            yield session.device(device_type(target), 0), upload
-    except (KeyboardInterrupt, TimeoutError):
-        may_be_used = True  # by a thread
-        raise
-    finally:
-        if not may_be_used:  # the garbage collector may find what is left of it much later
-            session.get_function("CloseRPCConnection")()
+    with remote_session(request, key, _SESSION_TIMEOUT + seconds) as (session, upload):
+        yield session.device(device_type(target), 0), upload
 
 
 def evaluate_network(

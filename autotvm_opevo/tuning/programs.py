@@ -104,31 +104,39 @@ def check_linker(cc: Any) -> None:
             ) from error
 
 
-def request_session(request: Callable[[int], Any], key: str, seconds: float) -> Any:
-    """A session on a free remote device of this key: `request` returns one that ends after so many
-    seconds. Raises `TimeoutError` if none is free for minutes.
+@contextmanager
+def remote_session(
+    request: Callable[[int], Any], key: str, seconds: float
+) -> Iterator[tuple[Any, Uploader]]:
+    """A session on a free remote device of this key, and a function that takes built libraries
+    there: `request` returns a session that ends after so many seconds. The device is given back
+    at the end. Raises `TimeoutError` if none is free for minutes.
     """
     seconds = int(min(seconds, _LONGEST_SESSION))
     device = f"a free device of key {key!r}"
     with say_if_long(f"waiting for {device}"):
-        return run_with_timeout(REQUEST_TIMEOUT, lambda: request(seconds), device)
+        session = run_with_timeout(REQUEST_TIMEOUT, lambda: request(seconds), device)
+    names, may_be_used = count(), False
+    try:
+        with tempfile.TemporaryDirectory() as folder:
 
+            def upload(library: Any) -> Callable[[], Any]:
+                file = (
+                    Path(folder) / f"{next(names)}.tar"
+                )  # object code, which is linked over there
+                library.export_library(str(file))
+                session.upload(str(file))
+                # once: the server links it, and keeps what it has loaded
+                module = session.load_module(file.name)
+                return lambda: module
 
-@contextmanager
-def uploader(session: Any) -> Iterator[Uploader]:
-    """A function that takes built libraries to the device of a session."""
-    names = count()
-    with tempfile.TemporaryDirectory() as folder:
-
-        def upload(library: Any) -> Callable[[], Any]:
-            file = Path(folder) / f"{next(names)}.tar"  # object code, which is linked over there
-            library.export_library(str(file))
-            session.upload(str(file))
-            # once: the server links it, and keeps what it has loaded
-            module = session.load_module(file.name)
-            return lambda: module
-
-        yield upload
+            yield session, upload
+    except (KeyboardInterrupt, TimeoutError):
+        may_be_used = True  # by a thread
+        raise
+    finally:
+        if not may_be_used:  # the garbage collector may find what is left of it much later
+            session.get_function("CloseRPCConnection")()
 
 
 def may_crash(inputs: Iterable[Array], dtypes: Iterable[str]) -> bool:

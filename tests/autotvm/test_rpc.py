@@ -10,26 +10,29 @@ import time
 import weakref
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from compared_networks import time_two_rounds
 from instant_measuring import TIMEOUT
 from report_text import page_text
 from rpc_farm import KEY, farm, free_port, kill, proxied_farm, sessions
 from small_templates import matmul_task
-from tvm import TVMError, autotvm
+from tvm import TVMError, autotvm, nd
 from tvm.autotvm.measure import MeasureInput
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.rpc import client
+from tvm.target import Target
 
 import autotvm_opevo.autotvm
 from autotvm_opevo import report as write_page
 from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import compare_logs, rpc
+from autotvm_opevo.autotvm.evaluation import open_device
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.tuning import measurer as measurer_module
-from autotvm_opevo.tuning import race, run
+from autotvm_opevo.tuning import programs, race, run
 from autotvm_opevo.tuning.run_log import RunLog
 
 SHAPES = [(1, 16, 8, 8), (16, 16, 3, 3)]
@@ -218,7 +221,7 @@ class TestProxy:
         self, tmp_path, monkeypatch
     ):
         """The tracker still has the proxy."""
-        monkeypatch.setattr(rpc, "_BUSY_TIMEOUT", 8.0)
+        monkeypatch.setattr(rpc, "REQUEST_TIMEOUT", 8.0)
         log = tmp_path / "log.json"
         with proxied_farm(tmp_path, KEY) as (port, behind, _):
             when(log, 3, lambda: kill(*behind))
@@ -334,7 +337,7 @@ class TestBrokenSession:
 
     def test_is_an_error_where_a_device_stays_busy(self, tmp_path, monkeypatch):
         never = threading.Event()
-        monkeypatch.setattr(rpc, "_BUSY_TIMEOUT", 0.2)
+        monkeypatch.setattr(rpc, "REQUEST_TIMEOUT", 0.2)
         monkeypatch.setattr(rpc, "_POLL_INTERVAL", 0.1)
         monkeypatch.setattr(rpc, "request_remote", lambda *_, **__: never.wait(TIMEOUT))
         with pytest.raises(
@@ -358,7 +361,7 @@ class TestBrokenSession:
     def test_a_last_device_that_hangs_ends_the_run_and_fails_no_configuration(
         self, tmp_path, monkeypatch, package
     ):
-        monkeypatch.setattr(rpc, "_BUSY_TIMEOUT", 3.0)
+        monkeypatch.setattr(rpc, "REQUEST_TIMEOUT", 3.0)
         log = tmp_path / "log.json"
         with farm(tmp_path, count=1) as (port, servers):
             when(log, 6, lambda: os.killpg(servers[0].pid, signal.SIGSTOP))
@@ -410,6 +413,17 @@ class TestConfirmation:
         assert set(result.best_file.read_text().splitlines()) >= {one.record}
         assert len(one.latencies) >= 3
         assert len(records(log)) == 6  # trials only
+
+
+def test_a_device_is_given_back_although_something_of_it_is_left(board, monkeypatch):
+    """Such as what an error refers to."""
+    monkeypatch.setattr(programs, "REQUEST_TIMEOUT", 60)
+    runner = autotvm.RPCRunner(KEY, "127.0.0.1", board)
+    left = []
+    for _ in range(2):
+        with open_device(Target("llvm"), runner) as (device, _):
+            left.append(nd.array(np.ones(4, "float32"), device))
+    assert len(left) == 2
 
 
 def test_the_network_is_compared_on_a_device_too(board, tmp_path, monkeypatch):
