@@ -18,7 +18,7 @@ from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 from tvm.contrib import cc
 
-from autotvm_opevo._utils.timeouts import run_with_timeout
+from autotvm_opevo._utils.timeouts import run_with_timeout, say_if_long
 from autotvm_opevo.autotvm.builder import Build, LocalBuilder
 from autotvm_opevo.autotvm.log import Record, key_of, seconds
 from autotvm_opevo.autotvm.rpc import (
@@ -33,11 +33,9 @@ from autotvm_opevo.autotvm.rpc import (
 from autotvm_opevo.autotvm.runner import LocalRunner, is_remote
 from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.measurer import Finalist
-from autotvm_opevo.tuning.programs import check_linker
+from autotvm_opevo.tuning.programs import REQUEST_TIMEOUT, check_linker
 from autotvm_opevo.tuning.workers import ForkServer
 
-# Seconds for a device to report its properties.
-_DEVICE_TIMEOUT = 60.0
 # Targets whose trials need the processor that builds use.
 _CPU_TARGETS = ("llvm", "c")
 
@@ -203,12 +201,13 @@ class Measurer(measurer.Measurer):
         ask = self.runner.get_build_kwargs
         if isinstance(self.runner, LocalRunner):
             return ask()
+        key, what = getattr(self.runner, "key", None), "a device to report its properties"
         for retry in (True, False):  # on another device of the same key
             try:
-                return run_with_timeout(_DEVICE_TIMEOUT, ask, "a device to report its properties")
+                with say_if_long(f"waiting for {what}"):  # another user may have all
+                    return run_with_timeout(REQUEST_TIMEOUT, ask, what)
             except (OSError, RuntimeError) as error:
                 if not retry:
-                    key = getattr(self.runner, "key", None)
                     raise DevicePoolError(f"no device of key {key!r} answers: {error}") from error
         return None
 

@@ -1,6 +1,7 @@
 """Builders and runners shared by the tasks of a network."""
 
 import os
+import threading
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from autotvm_opevo.autotvm import LocalRunner
 from autotvm_opevo.autotvm import measurer as module
 from autotvm_opevo.autotvm.log import key_of, seconds
 from autotvm_opevo.autotvm.measurer import Measurer, default_measure_option
+from autotvm_opevo.autotvm.rpc import DevicePoolError
 
 LLVM = tvm.target.Target("llvm")
 
@@ -95,6 +97,17 @@ class TestMeasurer:
         option = instant()
         setattr(option[owner], {"builder": "build", "runner": "run"}[owner], fail)
         with Measurer(option) as measurer, pytest.raises(OSError, match="the lab is closed"):
+            measure(measurer, dense_task(), 0)
+
+    def test_a_gpu_that_another_user_has_is_waited_for_as_by_a_trial(self, monkeypatch):
+        """The builder needs to know its limits."""
+        monkeypatch.setattr(module, "REQUEST_TIMEOUT", 0.1)
+        option = instant()
+        option["runner"].get_build_kwargs = threading.Event().wait
+        with (
+            Measurer(option) as measurer,
+            pytest.raises(DevicePoolError, match="waited 0.1 seconds for a device to report"),
+        ):
             measure(measurer, dense_task(), 0)
 
     def test_autotvms_runner_gives_way_to_this_packages_with_its_options(self):
