@@ -9,7 +9,6 @@ import logging
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from tvm.autotvm.task.space import (
@@ -111,12 +110,6 @@ class KnobSpace:
         `configuration`.
         """
         return self.config_entity(self.configuration(config))
-
-    def find(self, config: ConfigEntity) -> Configuration | None:
-        """The configuration of a ConfigEntity; None if it is not in this space."""
-        with suppress(ValueError):
-            return self.configuration(config)
-        return None
 
     def _entities(self, configuration: Configuration) -> OrderedDict[str, Any]:
         return OrderedDict(

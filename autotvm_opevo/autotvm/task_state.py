@@ -84,11 +84,10 @@ class TaskState(task_state.TaskState):
             self._learn(number, record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
-        number = -1
-        with suppress(ValueError):  # of another version of the template
-            number = self._knobs.own(confirmed[0].config).index if confirmed else -1
-        if confirmed and number in mine:
-            self.confirm(fastest(mine.values(), confirmed))
+        if confirmed:
+            with suppress(ValueError):  # of another version of the template
+                if self._knobs.own(confirmed[0].config).index in mine:
+                    self.confirm(fastest(mine.values(), confirmed))
         return taken
 
     def confirm(self, record: Record) -> None:

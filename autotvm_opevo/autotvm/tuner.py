@@ -6,6 +6,7 @@ import inspect
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -259,7 +260,10 @@ class SearchTuner(Tuner):
         own_key, transfers = key_of(self.task.target, self.task), self.can_transfer
         for measured, result in data_set:
             key = key_of(measured.target, measured.task)
-            configuration = self._knobs.find(measured.config) if key == own_key else None
+            configuration = None
+            if key == own_key:
+                with suppress(ValueError):  # of another space
+                    configuration = self._knobs.configuration(measured.config)
             if configuration is not None:
                 configurations.append(configuration)
                 fitnesses.append(fitness(result))

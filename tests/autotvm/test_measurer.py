@@ -106,7 +106,7 @@ class TestMeasurer:
         option["runner"].get_build_kwargs = threading.Event().wait
         with (
             Measurer(option) as measurer,
-            pytest.raises(DevicePoolError, match="waited 0.1 seconds for a device to report"),
+            pytest.raises(DevicePoolError, match=r"waited 0\.1 seconds for a device to report"),
         ):
             measure(measurer, dense_task(), 0)
 
