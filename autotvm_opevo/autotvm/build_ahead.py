@@ -46,8 +46,8 @@ class BuildAhead(Builder):
 
     def build(self, measure_inputs: Sequence[MeasureInput]) -> list[Any]:
         """Build a batch, or wait for it if it has begun, and begin with the next."""
-        ahead = self._ahead or self._start(measure_inputs)
-        built = ahead.result()
+        self._ahead = self._ahead or self._start(measure_inputs)
+        built = self._ahead.result()
         proposed = self._propose(len(measure_inputs))
         self._ahead = self._start(proposed) if proposed else None
         return built
