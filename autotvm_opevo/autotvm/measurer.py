@@ -30,14 +30,11 @@ from autotvm_opevo.autotvm.rpc import (
     stop,
     tracker_address,
 )
-from autotvm_opevo.autotvm.runner import LocalRunner, is_remote
+from autotvm_opevo.autotvm.runner import CPU_TARGETS, LocalRunner, is_remote
 from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.measurer import Finalist
 from autotvm_opevo.tuning.programs import REQUEST_TIMEOUT, check_linker
 from autotvm_opevo.tuning.workers import ForkServer
-
-# Targets whose trials need the processor that builds use.
-_CPU_TARGETS = ("llvm", "c")
 
 
 class Measurer(measurer.Measurer):
@@ -136,7 +133,7 @@ class Measurer(measurer.Measurer):
         if not isinstance(built, BuildResult):
             return build.measured, built
         kind = build.measured.target.kind.name
-        with self._on_device(is_this_cpu=self.pool is None and kind in _CPU_TARGETS):
+        with self._on_device(is_this_cpu=self.pool is None and kind in CPU_TARGETS):
             if self.pool is not None:
                 result = self.pool.run_one(build.measured, built)
             else:

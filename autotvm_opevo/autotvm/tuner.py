@@ -21,7 +21,7 @@ from autotvm_opevo._utils.text import describe, milliseconds
 from autotvm_opevo.autotvm.build_ahead import BuildAhead
 from autotvm_opevo.autotvm.history import History, is_cpu, prior
 from autotvm_opevo.autotvm.log import Record, fitness, key_of
-from autotvm_opevo.autotvm.runner import is_remote
+from autotvm_opevo.autotvm.runner import CPU_TARGETS, is_remote
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.base import FIRST_BATCH, Search
 from autotvm_opevo.search.opevo import OpEvo
@@ -440,5 +440,5 @@ def describe_tuner(make_tuner: TunerFactory, seed: int | None, **others: Any) ->
 def can_build_ahead(measure_option: dict[str, Any], task: Task) -> bool:
     """Whether builds do not disturb what runs: on remote devices, and on GPUs."""
     return type(measure_option["builder"]) is autotvm.LocalBuilder and (
-        task.target.kind.name not in ("llvm", "c") or is_remote(measure_option["runner"])
+        task.target.kind.name not in CPU_TARGETS or is_remote(measure_option["runner"])
     )
