@@ -195,12 +195,12 @@ def tune_network(
             others = [records for task, records in store.by_task.items() if task not in own]
             known.add(chain.from_iterable(others), str(store.path))
         made = partial(tuner).func
-        is_search = isinstance(made, type) and issubclass(made, SearchTuner)
+        classes = inspect.getmro(made) if isinstance(made, type) else ()
         # others propose a whole batch, which has to fill the builders where one follows the other
-        is_small = is_search and (measurer.builds_ahead or issubclass(made, OpEvoTuner))
+        is_small = SearchTuner in classes and (measurer.builds_ahead or OpEvoTuner in classes)
         batch = min(measurer.batch, FIRST_BATCH) if is_small else measurer.batch
         run = NetworkRun(states, network, budget, batch, store)
-        if is_search:
+        if SearchTuner in classes:
             # may refuse a task's knobs: now, not once other tasks are tuned
             _ = [state.tuner for state in states]
 
