@@ -66,7 +66,9 @@ class Measurer(measurer.Measurer):
             )
         self._builder = measure_option["builder"]
         self.runner = _own_runner(measure_option["runner"])
-        builds, devices = int(self._builder.n_parallel), int(self.runner.n_parallel)
+        self.pool = DevicePool(self.runner) if is_remote(self.runner) else None
+        builds = int(self._builder.n_parallel)
+        devices = int(self.pool.size if self.pool else self.runner.n_parallel)
         own_builder = isinstance(self._builder, LocalBuilder)
         own_runner = isinstance(self.runner, LocalRunner)
         super().__init__(
@@ -76,7 +78,6 @@ class Measurer(measurer.Measurer):
         self._task: Task | None = None
         self._attached: object = None
         self._device_limits: dict[str, Any] = {}  # by target: asking for them occupies a device
-        self.pool = DevicePool(self.runner) if is_remote(self.runner) else None
         self.builds_ahead = own_builder and (own_runner or self.pool is not None)
         if own_builder or own_runner:
             ForkServer.start(__package__)  # imports TVM while the caller extracts tasks

@@ -130,6 +130,9 @@ class DevicePool:
     ----------
     lost : list of str
         Addresses of the devices that have left and not come back.
+    size : int
+        Number of trials at the same time: the runner's ``n_parallel``, but no more than there are
+        devices where that is AutoTVM's default, the number of this machine's cores.
     """
 
     def __init__(self, runner: RPCRunner) -> None:
@@ -149,8 +152,11 @@ class DevicePool:
                 f"the tracker at {self._tracker} has no device of key {runner.key!r}: start one "
                 f"with python -m tvm.exec.rpc_server --tracker {self._tracker} --key {runner.key}"
             )
+        self.size, cores = runner.n_parallel, os.cpu_count() or 1
+        if self.size == cores and not any("proxy" in device for device in self._known):
+            self.size = min(cores, len(self._known))
         # AutoTVM limits parallel runs to this machine's cores
-        if runner.n_parallel > (os.cpu_count() or 1):
+        if self.size > cores:
             runner.executor = PopenPoolExecutor(
                 max_workers=runner.n_parallel,
                 timeout=runner.timeout * (runner.n_parallel + 1),
@@ -171,8 +177,8 @@ class DevicePool:
             self._known = present
 
     def run(self, inputs: Sequence[MeasureInput], builds: Sequence[Any]) -> list[MeasureResult]:
-        """Run the builds, up to the runner's ``n_parallel`` at once."""
-        threads = ThreadPoolExecutor(self._runner.n_parallel)
+        """Run the builds, up to `size` at once."""
+        threads = ThreadPoolExecutor(self.size)
         try:
             return list(threads.map(self.run_one, inputs, builds))
         except BaseException:

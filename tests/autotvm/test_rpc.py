@@ -282,6 +282,25 @@ def run_one(pool, folder):
     return result
 
 
+@pytest.mark.parametrize(
+    ("n_parallel", "devices", "size"),
+    [
+        (64, ["lab:1", "lab:2"], 2),
+        (64, ["lab:1 (proxy)"], 64),
+        pytest.param(8, ["lab:1"], 8, id="as set"),
+    ],
+)
+def test_by_default_there_are_as_many_trials_at_once_as_devices(
+    n_parallel, devices, size, monkeypatch
+):
+    """Not as many as cores, or a search would be far ahead of its results."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(rpc, "addresses", lambda *_: devices)
+    runner = BreakingRunner(lambda _: False)
+    runner.n_parallel = n_parallel
+    assert rpc.DevicePool(runner).size == size
+
+
 class TestBrokenSession:
     """Which failures are the session's, not the configuration's, and deserve a second run."""
 
