@@ -35,9 +35,6 @@ from autotvm_opevo.tuning.programs import (
     run_alone,
 )
 
-# Of a network, by name.
-Inputs = dict[str, Array]
-
 logger = logging.getLogger(__name__)
 
 # Seconds for which a remote device is reserved, so that networks can be run once.
@@ -108,7 +105,7 @@ def build_networks(
             building = partial(build, mod, target, records, disabled)
             libraries.append(run_compiler(building, f"building the {kind} network"))
             if alone_first:
-                _run_alone(kind, libraries[-1], target, inputs)
+                _run_alone(kind, libraries[-1], target.kind.name, inputs)
         return libraries
 
     may_be_wrong = {operator_name(node) for node in nodes(mod["main"])} - _CONVERTED_RIGHT
@@ -189,7 +186,7 @@ def load_networks(
 class Instance:
     """A built network in newly allocated memory of a device."""
 
-    def __init__(self, library: Any, device: tvm.runtime.Device, inputs: Inputs) -> None:
+    def __init__(self, library: Any, device: tvm.runtime.Device, inputs: dict[str, Array]) -> None:
         self._module = graph_executor.GraphModule(library["default"](device))
         self._module.set_input(**inputs)
         evaluate = self._module.module.time_evaluator
@@ -205,7 +202,7 @@ class Instance:
         return float(self._evaluate().mean)
 
 
-def _run_alone(kind: str, library: Any, target: tvm.target.Target, inputs: Inputs) -> None:
+def _run_alone(kind: str, library: Any, device: str, inputs: dict[str, Array]) -> None:
     """See `run_alone`."""
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/network.so"
@@ -213,12 +210,12 @@ def _run_alone(kind: str, library: Any, target: tvm.target.Target, inputs: Input
             library.export_library(file)
         except Exception:  # without a linker, for one
             return
-        run_alone(kind, __package__, _run, file, target.kind.name, inputs)
+        run_alone(kind, __package__, _run, file, device, inputs)
 
 
-def _run(file: str, kind: str, inputs: Inputs) -> None:
+def _run(file: str, device: str, inputs: dict[str, Array]) -> None:
     """In a worker process, which may die of it."""
-    Instance(tvm.runtime.load_module(file), tvm.device(kind, 0), inputs).outputs()
+    Instance(tvm.runtime.load_module(file), tvm.device(device, 0), inputs).outputs()
 
 
 def computed_dtypes(mod: tvm.IRModule) -> set[str]:
@@ -232,7 +229,7 @@ def computed_dtypes(mod: tvm.IRModule) -> set[str]:
     }
 
 
-def random_inputs(mod: tvm.IRModule) -> Inputs:
+def random_inputs(mod: tvm.IRModule) -> dict[str, Array]:
     """Reproducible random inputs of a network, with its weights bound, by name."""
     inputs = mod["main"].params
     types = [variable.checked_type for variable in inputs]
@@ -253,8 +250,9 @@ def open_device(
         yield tvm.device(target.kind.name, 0), lambda library: lambda: library
         return
 
-    def request(lasting: int) -> Any:
-        return request_remote(runner.key, runner.host, runner.port, timeout=lasting)
-
-    with remote_session(request, runner.key, _SESSION_TIMEOUT + seconds) as (session, upload):
+    with remote_session(
+        lambda lasting: request_remote(runner.key, runner.host, runner.port, timeout=lasting),
+        runner.key,
+        _SESSION_TIMEOUT + seconds,
+    ) as (session, upload):
         yield session.device(target.kind.name, 0), upload

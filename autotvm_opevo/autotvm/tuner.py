@@ -314,11 +314,6 @@ class SearchTuner(Tuner):
         """Whether to learn from other tasks, as OpEvo with its surrogate can."""
         return self.transfer and self._search.can_transfer
 
-    @property
-    def sources(self) -> Sequence[Source]:
-        """The tasks that it learns from; see `OpEvo.sources`."""
-        return self._search.sources
-
     def as_source(self) -> Source:
         """This tuner's results, present and future, for the tuner of another task."""
         return Source(self._search.space, self._search.results)

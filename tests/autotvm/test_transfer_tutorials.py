@@ -50,7 +50,7 @@ def tune(mod, target, log, measure_option, trials):
                 autotvm.callback.log_to_file(temporary),
             ],
         )
-        counts[task.name].append(len(tuner.sources))
+        counts[task.name].append(len(tuner._search.sources))
     autotvm.record.pick_best(temporary, str(log))
     return counts
 
