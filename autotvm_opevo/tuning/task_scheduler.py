@@ -158,8 +158,10 @@ def gradient(tasks: Tasks, operators: Operators, remaining: int, rng: Generator)
     active = _active_tasks(tasks)
     untuned = [i for i in active if not tasks[i].begun]
     if untuned:
-        # in one run of the network
-        runs = [sum(o.count for o in operators if i in o.tasks) for i in range(len(tasks))]
+        runs = [0] * len(tasks)  # in one run of the network
+        for operator in operators:
+            for i in operator.tasks:
+                runs[i] += operator.count
         first = max(untuned, key=lambda i: runs[i] * tasks[i].flop)
         similar = max(
             (i for i in active if tasks[i].kind == tasks[first].kind), key=lambda i: tasks[i].begun
@@ -266,15 +268,18 @@ def _expected_reductions(tasks: Tasks, operators: Operators) -> dict[int, float]
     trials_per_round = sum(task.trials for task in tasks) / max(1, rounds)
     for task in tasks:
         throughput[task.kind] = max(throughput[task.kind], task.flop / task.latency)
+    affected: defaultdict[int, list[Operator]] = defaultdict(list)  # by task
+    for operator in operators:
+        for i in operator.tasks:
+            affected[i].append(operator)
     reductions = {}
     for i, task in enumerate(tasks):
         if task.latency < math.inf:
-            affected = [o for o in operators if i in o.tasks]
-            latencies = {k: tasks[k].latency for o in affected for k in o.tasks}
+            latencies = {k: tasks[k].latency for o in affected[i] for k in o.tasks}
             least = min(task.limit, task.latency)  # the limit is measured, too
             slope = _latency_gradient(task, throughput[task.kind], trials_per_round)
             expected = {**latencies, i: max(least, task.latency + slope)}
-            now, then = (network_latency(affected, g) for g in (latencies, expected))
+            now, then = (network_latency(affected[i], g) for g in (latencies, expected))
             reductions[i] = now - then
     return reductions
 

@@ -97,6 +97,26 @@ class TestGradient:
         small.latencies = [1.0, 0.9]  # no longer small
         assert gradient([large, small], one_each(2), 8, np.random.default_rng(0)) == 1
 
+    @pytest.mark.parametrize("begun", [0, 8])
+    def test_looks_at_an_operator_as_often_however_many_there_are(self, begun):
+        """A choice must not take longer than a trial in a network of thousands."""
+
+        class Looks(tuple):
+            number = 0
+
+            def __iter__(self):
+                Looks.number += 1
+                return super().__iter__()
+
+            def __contains__(self, task):
+                Looks.number += 1
+                return super().__contains__(task)
+
+        tasks = [TaskProgress(flop=1e9, trials=begun, latencies=[4.0, 3.0][: begun // 4])] * 100
+        operators = [Operator(1, Looks([i])) for i in range(100)]
+        gradient(tasks, operators, 800, np.random.default_rng(0))
+        assert 0 < Looks.number <= 10 * len(operators)
+
     @pytest.mark.parametrize("seed", range(5))
     def test_reaches_the_weighted_optimum_with_fewer_trials_than_an_equal_split(self, seed):
         """Ten tasks: one runs twenty times and improves slowly, the others converge soon or hardly
