@@ -299,29 +299,27 @@ class TuningRun(ABC):
         left = self._budget.trials - begun
         if left <= 0:
             return None
-        if not any(task.active for task in progress):
-            self.stop_reason = EXHAUSTED
-            return None
-        if self._round_left == 0:
-            self._current, most = choose(
-                self._task_scheduler, progress, self._operators, left, self._rng
-            )
-            size = round_size(begun, self._budget.trials, len(progress), self._batch)
-            if not progress[self._current].begun:
-                size = min(size, progress[self._current].first_round)
-            self._round_left = min(size, most)
-        task = self._tasks[self._current]
-        if not task.can_propose or self._measurer.is_ahead(task.progress):
-            return None
-        size = min(self._measurer.batch, self._round_left, left)
-        candidates = task.propose(size, self._tasks)
-        if not candidates:
+        while any(task.active for task in progress):
+            if self._round_left == 0:
+                self._current, most = choose(
+                    self._task_scheduler, progress, self._operators, left, self._rng
+                )
+                size = round_size(begun, self._budget.trials, len(progress), self._batch)
+                if not progress[self._current].begun:
+                    size = min(size, progress[self._current].first_round)
+                self._round_left = min(size, most)
+            task = self._tasks[self._current]
+            if not task.can_propose or self._measurer.is_ahead(task.progress):
+                return None
+            size = min(self._measurer.batch, self._round_left, left)
+            if candidates := task.propose(size, self._tasks):
+                self._round_left = max(0, self._round_left - len(candidates))
+                return _Batch(self._current, candidates, len(candidates), self._round_left == 0)
             self._round_left = 0
             if task.progress.pending == 0:
                 task.end_round()
-            return self._propose()
-        self._round_left = max(0, self._round_left - len(candidates))
-        return _Batch(self._current, candidates, len(candidates), self._round_left == 0)
+        self.stop_reason = EXHAUSTED
+        return None
 
     def _measured(self) -> Iterator[tuple[_Batch, Any]]:
         """Iterate over the trials that have been measured since, each with its batch."""

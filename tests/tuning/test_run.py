@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import sys
 from concurrent.futures import Future
 from contextlib import suppress
 from types import SimpleNamespace
@@ -405,6 +406,14 @@ class TestLoop:
             task.left = task.left[:1]
         measure(run)
         assert (run.trials, run.stop_reason) == (4, "exhausted")
+
+    def test_it_ends_where_more_tasks_are_exhausted_in_a_row_than_calls_can_be_nested(self, run):
+        """As in a large network, most of whose operators have few schedules."""
+        number = sys.getrecursionlimit()
+        run._tasks = [Task(f"relu{i}", 0, math.inf, size=0) for i in range(number)]
+        run._operators = [Operator(1, (i,)) for i in range(number)]
+        measure(run)
+        assert (run.trials, run.stop_reason) == (0, "exhausted")
 
     def test_nothing_is_begun_after_the_deadline(self, run):
         run._budget.deadline = 0.0
