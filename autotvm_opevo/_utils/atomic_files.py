@@ -27,8 +27,7 @@ def check_writable(folder: Path, *files: Path) -> None:
     try:
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(bytes(_ROOM))
-            probe.flush()
-            os.fsync(probe.fileno())
+            probe.flush()  # which has to find room, long before it is on the disk
         for where in files:
             if where.exists():
                 os.close(os.open(where, os.O_WRONLY | os.O_APPEND))

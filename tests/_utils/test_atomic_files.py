@@ -57,6 +57,11 @@ class TestCheckRoom:
     def test_an_error_where_there_is_room_has_another_cause(self, tmp_path):
         check_room(str(tmp_path), "the worker process died")
 
+    def test_nothing_is_written_to_the_disk_for_it(self, tmp_path, monkeypatch):
+        """Every build of a search may fail."""
+        monkeypatch.delattr(os, "fsync")
+        check_room(str(tmp_path), "the compiler failed")
+
     def test_what_dies_where_there_is_none_dies_of_that(self, tmp_path, small_files):
         with pytest.raises(OSError, match="cannot write here: File too large"):
             check_room(str(tmp_path), "the worker process died")
