@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections import namedtuple
 from contextlib import ExitStack
 from functools import partial
 
@@ -13,7 +12,6 @@ from autotvm_opevo.tuning.measurer import Measurer, measured
 from autotvm_opevo.tuning.workers import WorkerPool
 
 LIMIT = 120
-Build = namedtuple("Build", ["number", "future"])
 
 
 def build_slowly(number):
@@ -21,17 +19,12 @@ def build_slowly(number):
     return number
 
 
-def run(build, on_device):
-    with on_device:
-        return build.future.result()
-
-
 class Ahead(Measurer):
     """Its candidates are numbers, which functions of the test build and run."""
 
     retime = restart = None
 
-    def __init__(self, run=run, build=abs, on_this_cpu=True, builders=2):
+    def __init__(self, run=abs, build=abs, on_this_cpu=True, builders=2):
         super().__init__(batch=2, builds=builders, devices=1, builders=WorkerPool("json", builders))
         self._run, self._build, self._on_this_cpu = run, build, on_this_cpu
 
@@ -44,15 +37,13 @@ class Ahead(Measurer):
 
     def submit(self, task, candidates):
         builds = [
-            Build(number, self._builders.submit(self._build, number, timeout=LIMIT))
-            for number in candidates
+            self._builders.submit(self._build, number, timeout=LIMIT) for number in candidates
         ]
-        return [
-            self._run_when_built(
-                build.future, partial(self._run, build, self._on_device(self._on_this_cpu))
-            )
-            for build in builds
-        ]
+        return [self._run_when_built(build, partial(self._measure, build)) for build in builds]
+
+    def _measure(self, build):
+        with self._on_device(self._on_this_cpu):
+            return self._run(build.result())
 
     def workers(self):
         return [psutil.Process(worker._pid) for worker in self._builders._workers if worker._pid]
@@ -102,10 +93,9 @@ def test_a_trial_elsewhere_runs_while_the_next_is_built(open_measurer):
     """
     built = threading.Event()
 
-    def wait(build, on_device):
-        with on_device:
-            assert built.wait(LIMIT)
-            return build.future.result()
+    def wait(number):
+        assert built.wait(LIMIT)
+        return number
 
     measurer = open_measurer(wait, on_this_cpu=False, builders=1)
     first, second = measurer.submit("task", [1, 2])
@@ -118,15 +108,13 @@ def test_a_trial_elsewhere_runs_while_the_next_is_built(open_measurer):
 def test_builds_are_paused_while_a_trial_runs_on_this_cpu(open_measurer):
     states = []
 
-    def look(build, on_device):
-        with on_device:
-            workers, end = measurer.workers(), time.monotonic() + LIMIT
-            while {worker.status() for worker in workers} != {
-                psutil.STATUS_STOPPED
-            } and time.monotonic() < end:
-                time.sleep(0.01)  # the signal is on its way
-            states.append({worker.status() for worker in workers})
-            return build.future.result()
+    def look(number):
+        workers, end = measurer.workers(), time.monotonic() + LIMIT
+        while {worker.status() for worker in workers} != {
+            psutil.STATUS_STOPPED
+        } and time.monotonic() < end:
+            time.sleep(0.01)  # the signal is on its way
+        states.append({worker.status() for worker in workers})
 
     measurer = open_measurer(look, build_slowly)
     slow, quick = measurer.submit("task", [0, 1])
@@ -138,12 +126,7 @@ def test_builds_are_paused_while_a_trial_runs_on_this_cpu(open_measurer):
 
 def test_nothing_runs_while_something_else_has_the_device(open_measurer):
     runs = []
-
-    def note(build, on_device):
-        with on_device:
-            runs.append(build.number)
-
-    measurer = open_measurer(note)
+    measurer = open_measurer(runs.append)
     with measurer.exclusive():
         (trial,) = measurer.submit("task", [1])
         end = time.monotonic() + LIMIT
@@ -158,10 +141,10 @@ def test_nothing_runs_while_something_else_has_the_device(open_measurer):
 def test_a_cancelled_trial_does_not_run(open_measurer):
     begun, go = threading.Event(), threading.Event()
 
-    def wait(build, on_device):
+    def wait(number):
         begun.set()
         assert go.wait(LIMIT)
-        return build.number
+        return number
 
     measurer = open_measurer(wait)
     first, second = measurer.submit("task", [1, 2])
@@ -174,7 +157,7 @@ def test_a_cancelled_trial_does_not_run(open_measurer):
 
 
 def test_an_error_of_a_run_is_raised_by_its_trial(open_measurer):
-    def fail(build, on_device):
+    def fail(number):
         raise OSError("the last device is gone")
 
     measurer = open_measurer(fail)
@@ -185,11 +168,10 @@ def test_an_error_of_a_run_is_raised_by_its_trial(open_measurer):
 def test_closing_ends_what_is_built_and_what_runs(open_measurer):
     stop, running = threading.Event(), threading.Event()
 
-    def wait(build, on_device):
-        with on_device:
-            running.set()
-            assert stop.wait(LIMIT)
-            raise ChildProcessError("interrupted")
+    def wait(number):
+        running.set()
+        assert stop.wait(LIMIT)
+        raise ChildProcessError("interrupted")
 
     measurer = open_measurer(wait, build_slowly)
     building, ran = measurer.submit("task", [0, 1])
