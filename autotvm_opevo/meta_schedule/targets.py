@@ -93,7 +93,8 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
             "name the device, such as nvidia/nvidia-h100, or use this machine's with "
             "tvm.target.Target.from_device"
         )
-    return completed
+    # as a database has it: exported, its text can have the options in another order
+    return Target(completed.export())
 
 
 def device_type(target: Target) -> str:

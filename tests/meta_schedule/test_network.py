@@ -8,6 +8,7 @@ import pytest
 import tvm
 from compared_networks import compared
 from quick_network_tuning import tune, tune_operator
+from meta_schedule_adapter import Builder, Runner
 from quick_tuning import builder, outputs, runner
 from relax_modules import product_and_softmax
 from tvm import relax
@@ -17,6 +18,7 @@ from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
 from tvm.s_tir.meta_schedule.database import MemoryDatabase, UnionDatabase
 from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 from unoptimized import cpu
+from tvm_ffi import structural_equal
 
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower
@@ -348,6 +350,27 @@ class TestTargets:
     def test_a_cpu_that_llvm_does_not_know_is_rejected(self):
         with pytest.raises(
             ValueError, match=r"target's -mcpu must be a CPU that LLVM \d+ knows, 'znver9' given"
+    @pytest.mark.parametrize(
+        "target",
+        [
+            "llvm -num-cores=2",
+            {"kind": "llvm", "num-cores": 2, "opt-level": 1},
+            tvm.target.Target({"kind": "llvm", "num-cores": 2}, host="llvm"),
+            "nvidia/nvidia-h100",
+        ],
+    )
+    def test_it_is_the_same_text_once_it_was_in_a_database(self, target):
+        completed = as_target(target)
+        assert str(tvm.target.Target(completed.export())) == str(completed)
+        assert structural_equal(as_target(completed), completed)
+
+    def test_a_run_resumes_with_a_target_that_has_only_a_number_of_cores(self, tmp_path):
+        operator = workloads.operator("nn.softmax", [(8, 32)])
+        own = {"builder": Builder(), "runner": Runner(lambda number: 1.0), "evaluate": False}
+        for measured in (2, 0):
+            result = tune_network(*operator, "llvm -num-cores=2", tmp_path, 2, **own)
+            assert (result.trials, result.measured) == (2, measured)
+
         ):
             as_target("llvm -mcpu=znver9")
 
