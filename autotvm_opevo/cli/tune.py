@@ -151,7 +151,7 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
         target,
         options.log,
         strategy=strategies[options.tuner],
-        builder=LocalBuilder(timeout_sec=options.timeout, link=options.rpc_key is None),
+        builder=LocalBuilder(timeout_sec=options.timeout),
         runner=make_runner(options.timeout, *_devices(options)),
         **_common(options),
     )

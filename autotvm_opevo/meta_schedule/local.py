@@ -67,7 +67,7 @@ class LocalBuilder(PyBuilder):
         Seconds for one build.
     link : bool
         Link shared libraries, for a runner on this machine, which would do that itself, one after
-        the other.
+        the other. For such a runner, `tune_network` has them linked in any case.
 
     Raises
     ------
@@ -99,13 +99,14 @@ class LocalBuilder(PyBuilder):
             self.close()
             raise
 
-    def start(self, mod: IRModule, target: Target) -> Future[Any]:
-        """Start to build a schedule; `result` waits for it."""
+    def start(self, mod: IRModule, target: Target, link: bool = False) -> Future[Any]:
+        """Start to build a schedule, and to link it if that is asked for, here or of all; `result`
+        waits for it.
+        """
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="autotvm_opevo_")
-        return self.workers.submit(
-            build_artifact, mod, target, self.link, self._folder.name, timeout=self.timeout_sec
-        )
+        build = mod, target, link or self.link, self._folder.name
+        return self.workers.submit(build_artifact, *build, timeout=self.timeout_sec)
 
     def result(self, future: Future[Any]) -> tuple[BuilderResult, float]:
         """Wait for what was built, or an error; with the seconds of the processor that it took.

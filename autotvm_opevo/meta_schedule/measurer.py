@@ -84,6 +84,7 @@ class Measurer(measurer.Measurer):
         self._builds_ahead = ahead = isinstance(builder, LocalBuilder) and isinstance(
             runner, (LocalRunner, RPCRunner)
         )
+        self._link = is_local(runner)  # which would do it itself, while nothing is built
         self._on_this_cpu = isinstance(runner, LocalRunner) and target.kind.name == "llvm"
         builds, devices = builder.max_workers if ahead else batch, 1
         if ahead and isinstance(runner, RPCRunner):
@@ -98,8 +99,8 @@ class Measurer(measurer.Measurer):
         super().__init__(min(batch, _AHEAD * max(builds, devices)), builds, devices, pool)
 
     def __enter__(self) -> Measurer:
-        if is_local(self.runner):
-            check_linker(cc)  # which the builder or the runner needs
+        if self._link:
+            check_linker(cc)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -124,11 +125,15 @@ class Measurer(measurer.Measurer):
         key = workload_key(task.dispatched[0])
         if not self._builds_ahead:
             return [measurer.measured(trial) for trial in self._measure(key, candidates)]
-        builds = [self.builder.start(candidate.sch.mod, self._target) for candidate in candidates]
+        builds = [self._start_build(candidate) for candidate in candidates]
         return [
             self._run_when_built(build, partial(self._run, key, candidate, build))
             for candidate, build in zip(candidates, builds)
         ]
+
+    def _start_build(self, candidate: MeasureCandidate) -> Future[Any]:
+        build: Future[Any] = self.builder.start(candidate.sch.mod, self._target, self._link)
+        return build
 
     def _run(self, task: str, candidate: MeasureCandidate, build: Future[Any]) -> Trial:
         """Run what was built; returns the trial."""
@@ -188,9 +193,7 @@ class Measurer(measurer.Measurer):
         """Build and run a batch, with a builder or runner that is not this package's."""
         start, kind = time.monotonic(), device_type(self._target)
         if isinstance(self.builder, LocalBuilder):
-            begun = [
-                self.builder.start(candidate.sch.mod, self._target) for candidate in candidates
-            ]
+            begun = [self._start_build(candidate) for candidate in candidates]
             builds = [self.builder.result(build)[0] for build in begun]
         else:
             with interrupts_in_tvm():

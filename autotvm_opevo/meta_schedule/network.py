@@ -209,7 +209,7 @@ def tune_network(
     if is_on_this_cpu:
         THIS_MACHINE.check(target)
     if builder is None or builder == "local":
-        builder = LocalBuilder(link=is_local(runner))
+        builder = LocalBuilder()
     elif isinstance(builder, str):
         builder = ms.Builder.create(builder)
     ours = [stage for stage in (builder, runner) if isinstance(stage, (LocalBuilder, LocalRunner))]

@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower
 from autotvm_opevo.meta_schedule import (
     LocalBuilder,
+    LocalRunner,
     OpEvoStrategy,
     as_target,
     compilation,
@@ -77,6 +79,19 @@ def test_where_all_builds_fail_nothing_is_called_the_best(tmp_path):
     assert result.comparison is None
     assert not result.comparison_error
     assert len(open_database(tmp_path / "best")) == 0
+
+
+def test_a_builder_of_the_users_links_for_this_machine_though_not_told_to(tmp_path, monkeypatch):
+    """Or the runner would, while nothing is built, and keep what it has loaded."""
+    artifacts, run = [], LocalRunner._cls.run_alone
+
+    def note(runner, artifact, *arguments):
+        artifacts.append(Path(artifact).suffix)
+        return run(runner, artifact, *arguments)
+
+    monkeypatch.setattr(LocalRunner._cls, "run_alone", note)
+    tune_operator(tmp_path, 2)
+    assert {*artifacts} == {".so"}
 
 
 def test_a_builder_that_cannot_be_closed_leaves_no_lock(tmp_path, monkeypatch):
