@@ -389,7 +389,7 @@ class NetworkRun(TuningRun):
                     f"nothing was learned from {origin}: its tasks have other structures, or "
                     "others were more similar"
                 )
-        missing = [task for task in self._tasks if not task.progress.trials]
+        missing = [t for t in self._tasks if t.progress.active and not t.progress.trials]
         if not missing or not self.succeeded or self._target.kind.name != "llvm":
             return
         with self.phase("searching"), say_if_long("choosing schedules without a trial"):

@@ -193,8 +193,6 @@ class OpEvoStrategy(PySearchStrategy):
             self.learned_from[self._name] = self.teach(search, self._target, others)
         size = min(self._per_round, self._left)
         self._batch = search.propose(size) if size > 0 else []
-        if size > 0 and not self._batch:
-            warn_of_exhaustion(self._name, search, self._left)
         self._left -= len(self._batch)
         return self._batch or None
 
@@ -248,9 +246,3 @@ def prior_file(target: Target) -> Path:
     """
     wide = target_has_features("avx512f", target)
     return Path(__file__).with_name("avx512_prior.json" if wide else "avx2_prior.json")
-
-
-def warn_of_exhaustion(name: str, search: TaskSearch, left: int) -> None:
-    """Say that a task proposes nothing more: without a success, something is wrong."""
-    level = logging.INFO if search.succeeded else logging.WARNING
-    logger.log(level, "%s: no more candidates, %d trials are left", name, left)

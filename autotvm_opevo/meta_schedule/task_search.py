@@ -112,6 +112,10 @@ class TaskSearch:
                 break
             for configuration in asked:
                 misses = 0 if self._try_add(configuration, batch) else misses + 1
+        if not batch:
+            works = self._pending or any(self._fitness.values())  # or something is wrong
+            level = logging.INFO if works else logging.WARNING
+            logger.log(level, "%s: no more candidates", self._name)
         return batch
 
     def tell(self, candidates: Sequence[MeasureCandidate], fitnesses: Sequence[float]) -> None:
@@ -120,11 +124,6 @@ class TaskSearch:
             index = next(index for index, pending in self._pending.items() if pending is candidate)
             del self._pending[index]
             self._record(index, result)
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether any trial has."""
-        return any(self._fitness.values())
 
     def _try_add(self, configuration: Configuration, batch: list[MeasureCandidate]) -> bool:
         """Add a configuration's candidate to the batch; return False if it has none, or none that

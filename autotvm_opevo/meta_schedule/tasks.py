@@ -22,7 +22,6 @@ from autotvm_opevo.lowering.network import EVERYTHING, is_known, lower, operator
 from autotvm_opevo.meta_schedule.database import workload_key
 from autotvm_opevo.meta_schedule.measurer import Trial, interrupts_in_tvm
 from autotvm_opevo.meta_schedule.store import TrialStore, network_key
-from autotvm_opevo.meta_schedule.strategy import warn_of_exhaustion
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.record_lines import UNMEASURED, seconds
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
@@ -196,8 +195,6 @@ class OpEvoTask(TaskState):
             sources = [other.search.source for other in known]
             self.learned_from = self._strategy.teach(self.search, self.target, sources)
         candidates: list[MeasureCandidate] = self.search.propose(size)
-        if not candidates:
-            warn_of_exhaustion(self.name, self.search, size)
         return candidates
 
     def choose_unmeasured(self, others: Sequence[OpEvoTask]) -> TuningRecord | None:

@@ -229,7 +229,7 @@ class TestRejections:
             search_strategy=OpEvoStrategy(seed=0),
         )
         assert proposals(context, 3) == []
-        assert "no more candidates, 1000 trials are left" in caplog.text
+        assert "no more candidates" in caplog.text
 
 
 class TestArguments:

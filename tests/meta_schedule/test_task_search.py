@@ -82,3 +82,17 @@ def test_seeds_are_proposed_until_one_succeeds():
     (second,) = task.propose(1)  # while the first is measured
     task.tell([first, second], [0.0, 0.0])
     assert len(task.propose(8)) == 1
+
+
+def test_a_task_without_more_candidates_is_warned_of_unless_one_may_still_succeed(caplog):
+    class Single(Decisions):
+        space = Space({"x": Discrete([0])})
+
+    decisions = Single()
+    task = TaskSearch("relu", decisions, OpEvo(decisions.space, seed=0))
+    (candidate,) = task.propose(4)
+    assert not task.propose(4)
+    assert "relu" not in caplog.text
+    task.tell([candidate], [0.0])
+    assert not task.propose(4)
+    assert "relu: no more candidates" in caplog.text
