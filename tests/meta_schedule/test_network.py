@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tvm
 from compared_networks import compared
-from quick_network_tuning import tune, tune_operator
 from meta_schedule_adapter import Builder, Runner
+from quick_network_tuning import tune, tune_operator
 from quick_tuning import builder, outputs, runner
 from relax_modules import product_and_softmax
 from tvm import relax
@@ -18,8 +18,8 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
 from tvm.s_tir.meta_schedule.database import MemoryDatabase, UnionDatabase
 from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
-from unoptimized import cpu
 from tvm_ffi import structural_equal
+from unoptimized import cpu
 
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower
@@ -350,21 +350,6 @@ class TestTargets:
         )
         assert target.attrs["num-cores"] == 3
 
-    def test_a_gpu_must_be_named(self):
-        with pytest.raises(
-            ValueError,
-            match=r"target must have the GPU's max_threads_per_block and .* name the device",
-        ):
-            as_target("cuda")
-
-    @pytest.mark.parametrize("wrong", ["abacus", "llvm mcpu=x", 3, {"kind": "abacus"}, ""])
-    def test_other_targets_are_rejected(self, wrong):
-        with pytest.raises(ValueError, match="target must be a target of TVM"):
-            as_target(wrong)
-
-    def test_a_cpu_that_llvm_does_not_know_is_rejected(self):
-        with pytest.raises(
-            ValueError, match=r"target's -mcpu must be a CPU that LLVM \d+ knows, 'znver9' given"
     @pytest.mark.parametrize(
         "target",
         [
@@ -386,6 +371,21 @@ class TestTargets:
             result = tune_network(*operator, "llvm -num-cores=2", tmp_path, 2, **own)
             assert (result.trials, result.measured) == (2, measured)
 
+    def test_a_gpu_must_be_named(self):
+        with pytest.raises(
+            ValueError,
+            match=r"target must have the GPU's max_threads_per_block and .* name the device",
+        ):
+            as_target("cuda")
+
+    @pytest.mark.parametrize("wrong", ["abacus", "llvm mcpu=x", 3, {"kind": "abacus"}, ""])
+    def test_other_targets_are_rejected(self, wrong):
+        with pytest.raises(ValueError, match="target must be a target of TVM"):
+            as_target(wrong)
+
+    def test_a_cpu_that_llvm_does_not_know_is_rejected(self):
+        with pytest.raises(
+            ValueError, match=r"target's -mcpu must be a CPU that LLVM \d+ knows, 'znver9' given"
         ):
             as_target("llvm -mcpu=znver9")
 
