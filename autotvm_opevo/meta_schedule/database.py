@@ -119,19 +119,6 @@ def records_of(database: Database, mod: IRModule, target: Target) -> list[Tuning
     return sorted(records, key=lambda record: recorded_mean(record.run_secs))
 
 
-def records_of_others(
-    database: Database, mods: Iterable[IRModule], target: Target
-) -> list[TuningRecord]:
-    """Records of all workloads but these, and of other targets."""
-    own = {database.commit_workload(mod) for mod in mods if database.has_workload(mod)}
-    records = database.get_all_tuning_records()
-    return [
-        record
-        for record in records
-        if record.workload not in own or not structural_equal(record.target, target)
-    ]
-
-
 def parts_of(database: Database) -> list[Database]:
     """The databases in a union, and in the unions in it; or else the database itself."""
     if isinstance(database, (UnionDatabase, OrderedUnionDatabase)):

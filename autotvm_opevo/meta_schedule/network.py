@@ -30,7 +30,6 @@ from autotvm_opevo.meta_schedule.database import (
     LOCK,
     database_with,
     import_tensor_intrinsics,
-    records_of_others,
 )
 from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, evaluate_network
 from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
@@ -191,8 +190,8 @@ def tune_network(
             f"OpEvoStrategy; {strategy!r} given"
         )
     if strategy is None:
-        others = [path for path in history if not _is_own(path, folder)]
-        strategy = OpEvoStrategy(transfer=transfer, history=others, seed=seed)
+        elsewhere = [path for path in history if not _is_own(path, folder)]
+        strategy = OpEvoStrategy(transfer=transfer, history=elsewhere, seed=seed)
     evolutionary = isinstance(
         ms.SearchStrategy.create(strategy) if isinstance(strategy, str) else strategy,
         EvolutionarySearch,
@@ -223,8 +222,9 @@ def tune_network(
         if ours:
             ForkServer.start(WORKER_MODULE)  # imports TVM while this process extracts tasks
         store = TrialStore(folder)
-        lowered, tasks, dynamic, others = _lower(mod, target, store, budget.trials, is_on_this_cpu)
-        has_trials = len(store.database) - len(others) < budget.trials
+        lowered, tasks, dynamic = _lower(mod, target, store, budget.trials, is_on_this_cpu)
+        network = key_of(target, tasks)
+        has_trials = store.count_trials(network) < budget.trials
         notes, origins = [], []
         if dynamic:
             why = "since their shapes or loops are known only in a run"
@@ -235,7 +235,7 @@ def tune_network(
             sources = [source for source in strategy.history if not _is_own(source.origin, folder)]
             origins = [source.origin for source in sources]
             if has_trials and strategy.can_transfer:
-                if others:
+                if others := store.others(network):
                     with say_if_long("reading the trials of other networks and targets"):
                         sources += without_copies(sources_of(others, str(folder)), sources)
                 strategy = strategy.with_history(sources)
@@ -291,18 +291,16 @@ def _is_own(path: str | PathLike[str], folder: Path) -> bool:
 
 def _lower(
     mod: tvm.IRModule, target: tvm.target.Target, store: TrialStore, trials: int, verify: bool
-) -> tuple[tvm.IRModule, list[Any], list[str], list[TuningRecord]]:
+) -> tuple[tvm.IRModule, list[Any], list[str]]:
     """Lower a network but for operators whose lowering changes what it computes, which `verify`
     finds unless that was done before, or no trials are left. Returns the lowered network, its
-    tasks, the operators that cannot be tuned, and the records of other networks and targets.
+    tasks, and the operators that cannot be tuned.
     """
 
-    def lower() -> tuple[tvm.IRModule, list[Any], list[str], list[TuningRecord]]:
-        lowered, tasks, dynamic = run_compiler(
+    def lower() -> tuple[tvm.IRModule, list[Any], list[str]]:
+        return run_compiler(
             partial(lower_and_extract, mod, target, store.wrong_operators), "lowering the network"
         )
-        mods = [task.dispatched[0] for task in tasks]
-        return lowered, tasks, dynamic, records_of_others(store.database, mods, target)
 
     with ExitStack() as stack:
         find_wrong_operators = None
@@ -310,13 +308,13 @@ def _lower(
         if verify and not len(store.database) and not store.wrong_operators:
             find_wrong_operators = stack.enter_context(verifying(mod, target))
         import_tensor_intrinsics()
-        lowered, tasks, dynamic, others = lower()
+        lowered, tasks, dynamic = lower()
         if not tasks:
             unknown = ", ".join(dynamic)
             why = f": the shapes or loops of {unknown} are known only in a run" if dynamic else ""
             raise ValueError(f"mod must have an operator that can be tuned; it has none{why}")
         network = key_of(target, tasks)
-        has_trials = len(store.database) - len(others) < trials
+        has_trials = store.count_trials(network) < trials
         if verify and has_trials and network not in store.wrong_operators:
             if find_wrong_operators is None:
                 find_wrong_operators = stack.enter_context(verifying(mod, target))
@@ -324,9 +322,9 @@ def _lower(
             if wrong is not None:
                 store.wrong_operators[network] = wrong
             if wrong:
-                lowered, tasks, dynamic, others = lower()
+                lowered, tasks, dynamic = lower()
                 store.wrong_operators.setdefault(key_of(target, tasks), [])
-    return lowered, tasks, dynamic, others
+    return lowered, tasks, dynamic
 
 
 class NetworkRun(TuningRun):

@@ -105,6 +105,17 @@ class TrialStore:
         records = self._records[task.key, str(task.target)]
         return sorted(records, key=lambda record: recorded_mean(record.run_secs))
 
+    def count_trials(self, network: Sequence[str]) -> int:
+        """The number of trials of a network; see `network_key`."""
+        target, *keys = network
+        return sum(len(self._records.get((key, target), ())) for key in keys)
+
+    def others(self, network: Sequence[str]) -> list[TuningRecord]:
+        """The trials of other networks, and for other targets; see `network_key`."""
+        target, *keys = network
+        own = {(key, target) for key in keys}
+        return [r for task, records in self._records.items() if task not in own for r in records]
+
     def other_targets(self, task: Any) -> set[str]:
         """The other targets for which there are trials of a `TaskState`'s workload."""
         return {target for key, target in self._records if key == task.key} - {str(task.target)}
