@@ -121,14 +121,8 @@ class TrialStore:
         return {target for key, target in self._records if key == task.key} - {str(task.target)}
 
     def record(self, task: Any, candidate: MeasureCandidate, run_secs: Any) -> TuningRecord:
-        """A record of a `TaskState`, which is not written."""
-        return TuningRecord(
-            candidate.sch.trace, self._workload(task), run_secs, task.target, candidate.args_info
-        )
-
-    def _workload(self, task: Any) -> Workload:
-        """Of a `TaskState`, whose line is written if it is new. Without it, TVM would lose all
-        records of the task when it reads them.
+        """A record of a `TaskState`, which is not written, but the line of its workload is if that
+        is new. Without it, TVM would lose all records of the task when it reads them.
         """
         if task.key not in self._workloads:
             file = self.path / WORKLOAD_FILE
@@ -137,7 +131,8 @@ class TrialStore:
             if (is_new and file.stat().st_size == before) or jsonl.is_torn(file):
                 raise self._full_disk()
             self._workloads[task.key] = workload
-        return self._workloads[task.key]
+        workload, trace = self._workloads[task.key], candidate.sch.trace
+        return TuningRecord(trace, workload, run_secs, task.target, candidate.args_info)
 
     def _full_disk(self) -> OSError:
         return OSError(
