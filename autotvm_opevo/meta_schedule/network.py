@@ -324,6 +324,7 @@ def _lower(
             if wrong:
                 lowered, tasks, dynamic = lower()
                 store.wrong_operators.setdefault(key_of(target, tasks), [])
+                store.write_best()  # or who compiles after a kill would get what is wrong
     return lowered, tasks, dynamic
 
 

@@ -410,6 +410,18 @@ def test_tuning_and_all_that_uses_its_result_leave_a_wrong_operator_as_imported(
     )
 
 
+def test_what_is_wrong_is_known_after_a_kill(mod, tmp_path, monkeypatch):
+    def kill(*_):
+        raise ChildProcessError("killed")
+
+    tuning = "autotvm_opevo.meta_schedule.network"
+    monkeypatch.setattr(f"{tuning}.verifying", lambda *_: nullcontext(lambda: [RELU]))
+    monkeypatch.setattr(f"{tuning}.NetworkRun", kill)
+    with pytest.raises(ChildProcessError):
+        tune(mod, tmp_path, 4)
+    assert [RELU] in wrong_operators(tmp_path).values()
+
+
 def test_each_log_is_compared_as_it_was_lowered(mod, tmp_path, monkeypatch, caplog):
     """Of one, verification may have taken too long."""
     time_two_rounds(monkeypatch)
