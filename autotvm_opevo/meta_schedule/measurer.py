@@ -125,15 +125,11 @@ class Measurer(measurer.Measurer):
         key = workload_key(task.dispatched[0])
         if not self._builds_ahead:
             return [measurer.measured(trial) for trial in self._measure(key, candidates)]
-        builds = [self._start_build(candidate) for candidate in candidates]
+        builds = [self.builder.start(c.sch.mod, self._target, self._link) for c in candidates]
         return [
             self._run_when_built(build, partial(self._run, key, candidate, build))
             for candidate, build in zip(candidates, builds)
         ]
-
-    def _start_build(self, candidate: MeasureCandidate) -> Future[Any]:
-        build: Future[Any] = self.builder.start(candidate.sch.mod, self._target, self._link)
-        return build
 
     def _run(self, task: str, candidate: MeasureCandidate, build: Future[Any]) -> Trial:
         """Run what was built; returns the trial."""
@@ -193,7 +189,7 @@ class Measurer(measurer.Measurer):
         """Build and run a batch, with a builder or runner that is not this package's."""
         start, kind = time.monotonic(), device_type(self._target)
         if isinstance(self.builder, LocalBuilder):
-            begun = [self._start_build(candidate) for candidate in candidates]
+            begun = [self.builder.start(c.sch.mod, self._target, self._link) for c in candidates]
             builds = [self.builder.result(build)[0] for build in begun]
         else:
             with interrupts_in_tvm():

@@ -223,8 +223,8 @@ def tune_network(
             ForkServer.start(WORKER_MODULE)  # imports TVM while this process extracts tasks
         store = TrialStore(folder)
         lowered, tasks, dynamic = _lower(mod, target, store, budget.trials, is_on_this_cpu)
-        network = key_of(target, tasks)
-        has_trials = store.count_trials(network) < budget.trials
+        others = store.others(key_of(target, tasks))
+        has_trials = len(store.database) - len(others) < budget.trials
         notes, origins = [], []
         if dynamic:
             why = "since their shapes or loops are known only in a run"
@@ -235,7 +235,7 @@ def tune_network(
             sources = [source for source in strategy.history if not _is_own(source.origin, folder)]
             origins = [source.origin for source in sources]
             if has_trials and strategy.can_transfer:
-                if others := store.others(network):
+                if others:
                     with say_if_long("reading the trials of other networks and targets"):
                         sources += without_copies(sources_of(others, str(folder)), sources)
                 strategy = strategy.with_history(sources)
@@ -314,7 +314,7 @@ def _lower(
             why = f": the shapes or loops of {unknown} are known only in a run" if dynamic else ""
             raise ValueError(f"mod must have an operator that can be tuned; it has none{why}")
         network = key_of(target, tasks)
-        has_trials = store.count_trials(network) < trials
+        has_trials = len(store.database) - len(store.others(network)) < trials
         if verify and has_trials and network not in store.wrong_operators:
             if find_wrong_operators is None:
                 find_wrong_operators = stack.enter_context(verifying(mod, target))

@@ -105,11 +105,6 @@ class TrialStore:
         records = self._records[task.key, str(task.target)]
         return sorted(records, key=lambda record: recorded_mean(record.run_secs))
 
-    def count_trials(self, network: Sequence[str]) -> int:
-        """The number of trials of a network; see `network_key`."""
-        target, *keys = network
-        return sum(len(self._records.get((key, target), ())) for key in keys)
-
     def others(self, network: Sequence[str]) -> list[TuningRecord]:
         """The trials of other networks, and for other targets; see `network_key`."""
         target, *keys = network
