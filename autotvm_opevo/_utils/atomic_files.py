@@ -47,6 +47,7 @@ def check_room(folder: str, error: object) -> None:
 
 def write_whole(path: Path, lines: Iterable[bytes]) -> None:
     """Replace a file atomically: readers see the old content or the new, never a part."""
+    path = path.resolve()  # a symbolic link stays one
     partial = path.with_name(path.name + ".partial")
     try:
         with open(partial, "wb") as file:
@@ -78,6 +79,9 @@ def sync(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # which some shared folders say, of folders only
+            raise
     finally:
         os.close(descriptor)
 

@@ -82,6 +82,26 @@ class TestWriteWhole:
         assert path.read_bytes() == b"new\nlines\n"
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
+    def test_a_symbolic_link_stays_one(self, tmp_path):
+        (tmp_path / "disk").mkdir()
+        path, link = tmp_path / "disk" / "page", tmp_path / "link"
+        link.symlink_to(path)
+        for content in (b"new\n", b"newer\n"):
+            write_whole(link, [content])
+            assert path.read_bytes() == content
+        assert link.is_symlink()
+
+    def test_a_file_system_that_cannot_sync_folders_is_written(self, tmp_path, monkeypatch):
+        """As VirtualBox's shared folders."""
+
+        def fsync(file):
+            if stat.S_ISDIR(os.fstat(file).st_mode):
+                raise OSError(errno.EINVAL, "Invalid argument")
+
+        monkeypatch.setattr("os.fsync", fsync)
+        write_whole(tmp_path / "log", [b"new\n"])
+        assert (tmp_path / "log").read_bytes() == b"new\n"
+
     def test_leaves_the_old_content_after_an_error(self, tmp_path):
         path = tmp_path / "log"
         path.write_bytes(b"old\n")
