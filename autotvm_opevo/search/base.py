@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
 from typing import Any
 
@@ -262,11 +263,12 @@ class Search(ABC):
                     return number
             if not enumerable:
                 return self._draw_near() if self.space.constraint else None
-            remaining = [
-                i
-                for i, c in enumerate(self.space)
-                if i not in self._known and self.space.is_feasible(c)
-            ]
+            with self._say_if_slow():
+                remaining = [
+                    i
+                    for i, c in enumerate(self.space)
+                    if i not in self._known and self.space.is_feasible(c)
+                ]
             if not remaining and not any(
                 self.space.is_feasible(self.space[number]) for number in self._known
             ):
@@ -291,8 +293,7 @@ class Search(ABC):
         likely = (
             number for draw in self._likely_draws if (number := self._proposable(draw)) is not None
         )
-        # a predicate can be slow
-        with say_if_long(f"looking for what the constraint {self._constraint_name} allows"):
+        with self._say_if_slow():
             number = next(chain(self._walks.walk(starts, self._proposable), likely), None)
         if number is None:
             self._starts_in_vain = len(starts)
@@ -302,6 +303,10 @@ class Search(ABC):
     def _starts(self) -> list[int]:
         """Where walks to feasible configurations begin."""
         return [*self.results, *self._pending, *self._queue]
+
+    def _say_if_slow(self) -> AbstractContextManager[None]:
+        """Say what is done meanwhile: a predicate can be slow."""
+        return say_if_long(f"looking for what the constraint {self._constraint_name} allows")
 
     @property
     def _constraint_name(self) -> str:

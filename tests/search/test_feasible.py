@@ -2,12 +2,14 @@
 
 import logging
 import math
+import time
 from functools import partial
 
 import numpy as np
 import pytest
 
 from autotvm_opevo import OpEvo, Space
+from autotvm_opevo._utils import timeouts
 from autotvm_opevo.baselines import GBFS, NA2C, NoSE
 from autotvm_opevo.search import feasible
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Permutation
@@ -182,6 +184,17 @@ def test_where_no_configuration_of_a_small_space_is_feasible_a_warning_says_so(c
     assert (search.ask(8), search.ask(8)) == ([], [])
     assert len(logged(caplog)) == 1
     assert "leaves none of 1,331" in caplog.text
+
+
+def test_where_a_slow_constraint_rejects_a_small_space_it_says_what_takes_long(monkeypatch, capsys):
+    monkeypatch.setattr(timeouts, "SILENT", 0.01)
+
+    def is_slow(configuration):
+        time.sleep(0.001)
+        return False
+
+    OpEvo(Space(knobs(POWERS, 2), is_slow), seed=0).ask(1)
+    assert "is_slow allows: 0 s so far" in capsys.readouterr().err
 
 
 def test_a_small_space_that_is_exhausted_needs_no_warning(caplog):
