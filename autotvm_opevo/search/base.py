@@ -280,6 +280,12 @@ class Search(ABC):
                 return number
         return None
 
+    def _enumerated(self) -> list[int] | None:
+        """What may be proposed, in random order; None while it is not enumerated."""
+        if self._remaining is not None:
+            self._remaining = [number for number in self._remaining if number not in self._known]
+        return self._remaining
+
     def _draw_near(self) -> int | None:
         """A configuration that may be proposed near one that is known, or else a likely one; None
         if none is found.

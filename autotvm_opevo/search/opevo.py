@@ -27,8 +27,8 @@ from autotvm_opevo.search.transfer import (
 Vertices = Sequence[int]
 Parents = Sequence[tuple[Vertices, float]]
 
-# Children made for the acquisition to select from; with results of other tasks, also random
-# configurations.
+# Children made for the acquisition to select from; with results of other tasks, or where hardly any
+# child may be proposed, also random configurations.
 _CANDIDATES, _RANDOM_CANDIDATES = 200, 100
 # Where random draws find nothing feasible, also where so many walks from the parents end.
 _WALKS = 50
@@ -232,16 +232,17 @@ class OpEvo(Search):
             yield self._child(parents)
 
     def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
-        """Distinct children that may be proposed, and a portfolio; all that is left, once it is
-        enumerated and few.
+        """Distinct children that may be proposed, and a portfolio; once what is left is enumerated,
+        since hardly anything else may be proposed, some of that, or all if it is few.
         """
-        if self._remaining is not None and len(self._remaining) <= _CANDIDATES:
-            candidates = self._remaining
-        else:
-            candidates = self._children(parents) if parents else []
-            if self._transfer_model:  # the portfolio's basin can be another than the optimum's
-                candidates += [*portfolio, *self._random(_RANDOM_CANDIDATES)]
-            candidates += islice(self._walked(parents), _WALKS)
+        rest = self._enumerated()
+        if rest is not None and len(rest) <= _CANDIDATES:
+            return rest
+        candidates = [*(self._children(parents) if parents else ()), *portfolio]
+        # the portfolio's basin can be another than the optimum's
+        if self._transfer_model or rest is not None:
+            candidates += self._random(_RANDOM_CANDIDATES)
+        candidates += islice(self._walked(parents), _WALKS)
         return [number for number in dict.fromkeys(candidates) if self._is_proposable(number)]
 
     def _children(self, parents: Parents) -> list[int]:
@@ -263,7 +264,12 @@ class OpEvo(Search):
         return [number for number in neighbours if self._is_proposable(number)]
 
     def _random(self, count: int) -> list[int]:
-        """Of some random configurations, those that may be proposed."""
+        """Of some random configurations, those that may be proposed; some of these, once they are
+        enumerated.
+        """
+        if (rest := self._enumerated()) is not None:
+            drawn = self._rng.choice(len(rest), min(count, len(rest)), replace=False)
+            return [rest[i] for i in drawn]
         drawn = dict.fromkeys(self.space.index(self.space.sample(self._rng)) for _ in range(count))
         return [number for number in drawn if self._is_proposable(number)]
 

@@ -524,6 +524,25 @@ class TestGaussianProcess:
             assert not search._queue
             search.tell(configurations, list(map(self.fitness, configurations)))
 
+    def test_where_a_constraint_leaves_little_of_a_small_space_it_selects_among_that(self):
+        """No child is feasible, and hardly any random configuration."""
+        sizes = []
+
+        class Spied(OpEvo):
+            def _candidates(self, *arguments):
+                candidates = super()._candidates(*arguments)
+                sizes.append(len(candidates))
+                assert len(self._random(50)) == 50
+                return candidates
+
+        space = Space({"x": Discrete(range(60_000))}, constraint=lambda c: c["x"] % 150 == 0)
+        search = Spied(space, seed=0)
+        for _ in range(40):
+            configurations = search.ask(8)
+            search.tell(configurations, [1.0 + c["x"] for c in configurations])
+        assert sizes[:24] == [100] * 24  # of 400, as long as 200 are left
+        assert sizes[24:] == [400 - 8 * batch for batch in range(25, 40)]
+
     def pools(self, better_at=(), size=8):
         """How many pools the candidates of each batch come from, where all results are equal but
         for those of some batches.
