@@ -268,8 +268,8 @@ class OpEvo(Search):
         enumerated.
         """
         if (rest := self._enumerated()) is not None:
-            drawn = self._rng.choice(len(rest), min(count, len(rest)), replace=False)
-            return [rest[i] for i in drawn]
+            positions = self._rng.choice(len(rest), min(count, len(rest)), replace=False)
+            return [rest[i] for i in positions]
         drawn = dict.fromkeys(self.space.index(self.space.sample(self._rng)) for _ in range(count))
         return [number for number in drawn if self._is_proposable(number)]
 
