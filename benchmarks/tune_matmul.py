@@ -37,6 +37,7 @@ from tvm import autotvm, te
 from autotvm_opevo import OpEvoTuner
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner, local_target
 from autotvm_opevo.tuning.workers import call_once
+from benchmarks.tuners import Stopwatch
 
 # Rows, depth and columns of the matrix multiplication on a CPU.
 SHAPE = 512, 512, 512
@@ -110,7 +111,7 @@ def tune(tuner, log, trials, least_seconds=0.0):
         cooldown_interval=0,
     )
     ends = []
-    own_seconds = clock(tuner, "has_next", "next_batch", "update")
+    own = Stopwatch(tuner)
     has_next = tuner.has_next
 
     def has_time():
@@ -143,7 +144,7 @@ def tune(tuner, log, trials, least_seconds=0.0):
             builder.close()
             runner.close()
         ends[-1] = time.perf_counter() - start  # with what the tuner learns from the last ones
-    return ends, sum(own_seconds)
+    return ends, own.seconds
 
 
 def build(task, records=()):
@@ -178,25 +179,6 @@ def gflops_of(task, records):
             for _, result in records
         ]
     )
-
-
-def clock(tuner, *names):
-    """Time every call of these methods; returns the list to which their seconds are appended."""
-    seconds = []
-
-    def clocked(method):
-        def call(*args):
-            start = time.perf_counter()
-            try:
-                return method(*args)
-            finally:
-                seconds.append(time.perf_counter() - start)
-
-        return call
-
-    for name in names:
-        setattr(tuner, name, clocked(getattr(tuner, name)))
-    return seconds
 
 
 def inputs(task, device):
