@@ -77,16 +77,6 @@ HELD_OUT: dict[str, Callable[[], Any]] = {
 }
 
 
-def others() -> dict[str, Callable[[], Any]]:
-    """Workloads whose design spaces differ in their decisions, or have none."""
-    a = te.placeholder((64, 1000), name="A")
-    return {
-        "softmax": lambda: softmax((64, 1000)),
-        "sum": lambda: te.create_prim_func([a, topi.sum(a)]),
-        "relu": lambda: te.create_prim_func([a, topi.nn.relu(a)]),
-    }
-
-
 def cpu(cores: int = 2) -> tvm.target.Target:
     """The target for a CPU with AVX2."""
     return tvm.target.Target({"kind": "llvm", "mcpu": "core-avx2", "num-cores": cores})

@@ -3,16 +3,23 @@
 from functools import lru_cache
 
 import tvm
-from tvm import te
+from tvm import te, topi
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
 from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.space import DecisionSpace
-from benchmarks.workloads import PAPER, cpu, others
+from benchmarks.workloads import PAPER, cpu, softmax
 
 import_tensor_intrinsics()
-WORKLOADS = {**PAPER, **others()}
+_A = te.placeholder((64, 1000), name="A")
+# The last ones have design spaces that differ in their decisions, or have none.
+WORKLOADS = {
+    **PAPER,
+    "softmax": lambda: softmax((64, 1000)),
+    "sum": lambda: te.create_prim_func([_A, topi.sum(_A)]),
+    "relu": lambda: te.create_prim_func([_A, topi.nn.relu(_A)]),
+}
 TARGETS = {"llvm": cpu(), "cuda": Target("nvidia/nvidia-h100")}
 TASKS = [(workload, target) for target in TARGETS for workload in WORKLOADS]
 # TVM 0.27 builds these intrinsics; for VNNI's, its LLVM wants other types.
