@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
     raise ImportError(f"reports need {error.name}: pip install jinja2 matplotlib") from error
 
 from autotvm_opevo._utils.atomic_files import write_whole
-from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
+from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize, printable
 from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.figures import FITNESS, FITNESS_ON_DARK, SERIES, Plot, svg
 from autotvm_opevo.reporting.importance import importance
@@ -121,7 +121,7 @@ def render(
         undefined=StrictUndefined,
     )
     return environment.get_template("page.html").render(
-        title=title or ", ".join(log.label for log in logs),
+        title=printable(title) or ", ".join(log.label for log in logs),
         version=__version__,
         created=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         poll_ms=poll_ms,

@@ -1,5 +1,9 @@
 """The ``report`` command."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from synthetic_logs import autotvm_log, meta_schedule_folder
 
@@ -12,6 +16,24 @@ def test_the_command_writes_a_page(tmp_path, capsys):
     assert main(["report", str(autotvm_log(tmp_path / "log.json", trials=4)), "-o", str(out)]) == 0
     assert capsys.readouterr().out == f"report: {out}\n"
     assert out.read_text().count("<section") == 2
+
+
+def test_a_name_that_the_output_cannot_show_is_escaped(tmp_path):
+    log, out = autotvm_log(tmp_path / "log.json", trials=4), tmp_path / "größe.html"
+    done = subprocess.run(
+        [sys.executable, "-m", "autotvm_opevo", "report", log, "-o", out],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        stdout=subprocess.PIPE,
+    )
+    assert done.returncode == 0
+    assert done.stdout == f"report: {out}\n".encode("ascii", "backslashreplace")
+
+
+def test_a_title_may_have_bytes_that_are_no_text(tmp_path):
+    log, out = autotvm_log(tmp_path / "log.json", trials=4), tmp_path / "report.html"
+    title = os.fsdecode(b"caf\xe9")
+    assert main(["report", str(log), "-o", str(out), "--title", title]) == 0
+    assert "<h1>caf\ufffd</h1>" in out.read_text()
 
 
 def test_without_a_file_to_write_the_verdict_is_printed(tmp_path, capsys):
