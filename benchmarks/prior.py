@@ -16,11 +16,11 @@ import tvm
 from tvm import relay
 
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import local_target
 from autotvm_opevo.autotvm import tuner as tuner_module
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.history import prior_file, read_history
+from autotvm_opevo.autotvm.targets import local_cpu_target
 from benchmarks.layers import CONVOLUTIONS, DENSE, DEPTHWISE, write_prior
 
 
@@ -66,7 +66,7 @@ def layers() -> tuple[tvm.IRModule, dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--target", default=local_target(), help="default: this machine's CPU")
+    parser.add_argument("--target", default=local_cpu_target(), help="default: this machine's CPU")
     parser.add_argument("--trials", type=int, default=64, help="of each task (default: 64)")
     parser.add_argument(
         "--log", help="AutoTVM log; resumed if it exists (default: a temporary one)"

@@ -27,13 +27,13 @@ from autotvm_opevo.lowering.fast_math import FAST_MATH
 from autotvm_opevo.meta_schedule import (
     OpEvoStrategy,
     as_target,
-    local_target,
     lower_for_tuning,
     tune_network,
 )
 from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.history import read_history
 from autotvm_opevo.meta_schedule.strategy import prior_file
+from autotvm_opevo.meta_schedule.targets import local_cpu_target
 from autotvm_opevo.tuning.prior import read_prior
 from benchmarks.layers import (
     BATCH_MATMUL,
@@ -172,7 +172,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description="Record the tuning records that the package bundles for MetaSchedule on CPUs."
     )
-    parser.add_argument("--target", default=local_target(), help="default: this machine's CPU")
+    parser.add_argument("--target", default=local_cpu_target(), help="default: this machine's CPU")
     parser.add_argument(
         "--kinds", nargs="+", default=[*KINDS], choices=[*KINDS], help="of layers (default: all)"
     )

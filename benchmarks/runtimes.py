@@ -223,19 +223,15 @@ def tune(model: Path, folder: Path, seed: int, options: argparse.Namespace) -> d
 
 def tune_and_export(model: str, folder: str, seed: int, time_limit: float, trials: int) -> None:
     """In a new process, tune into a folder of a variant's; it tunes as the command line does."""
-    from autotvm_opevo.meta_schedule import (
-        compile_network,
-        local_target,
-        strategy,
-        tune_network,
-    )
+    from autotvm_opevo.meta_schedule import compile_network, strategy, tune_network
+    from autotvm_opevo.meta_schedule.targets import local_cpu_target
     from autotvm_opevo.networks import relax
     from autotvm_opevo.tuning.result import UNLIMITED
 
     if Path(folder).parent.name != TUNED[0]:
         strategy.prior = lambda target: ()
     mod, params = relax.model_file(model)
-    target, work_dir = local_target(), Path(folder) / "log"
+    target, work_dir = local_cpu_target(), Path(folder) / "log"
     result = tune_network(
         mod,
         params,

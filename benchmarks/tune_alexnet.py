@@ -26,11 +26,11 @@ import tvm
 from tvm import autotvm
 
 from autotvm_opevo import OpEvoTuner, use_all_cores
-from autotvm_opevo.autotvm import LocalRunner, compare_logs, local_target, tune_network
+from autotvm_opevo.autotvm import LocalRunner, compare_logs, tune_network
 from autotvm_opevo.autotvm.evaluation import Instance, build, open_device, random_inputs
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
-from autotvm_opevo.autotvm.targets import work
+from autotvm_opevo.autotvm.targets import local_cpu_target, work
 from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.result import UNLIMITED
@@ -44,7 +44,7 @@ COMPARISON_SECONDS = 40
 
 def limits(mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> tuple[float, float]:
     """Milliseconds of the untuned network, and of its tunable operators if each were at the
-    machine's limit.
+    machine's limit; 0 if that is unknown, as of a GPU.
     """
     mod = fold(mod, params)
     runner = LocalRunner()
@@ -101,16 +101,15 @@ def main(arguments: list[str] | None = None) -> None:
         print(done)
 
     mod, params = workloads.network(options.network)
-    target = tvm.target.Target(options.target or local_target())
+    target = tvm.target.Target(options.target or local_cpu_target())
     untuned, limit = limits(mod, params, target)
-    print(
-        f"{options.network} for {target}: {untuned:.1f} ms untuned; at this CPU's limits its "
-        f"operators take {limit:.1f} ms"
-    )
-    print(
-        f"So at most {max(1.0, untuned / limit):.1f} times can be gained, without Winograd's "
-        "algorithm, which AutoTVM lacks."
-    )
+    print(f"{options.network} for {target}: {untuned:.1f} ms untuned")
+    if limit:
+        print(
+            f"At this CPU's limits its operators take {limit:.1f} ms. So at most "
+            f"{max(1.0, untuned / limit):.1f} times can be gained, without Winograd's algorithm, "
+            "which AutoTVM lacks."
+        )
     print(
         "tune_network begins with bundled tuning records, recorded on x86 CPUs; XGBTuner with none."
     )

@@ -35,7 +35,8 @@ from tqdm import tqdm
 from tvm import autotvm, te
 
 from autotvm_opevo import OpEvoTuner
-from autotvm_opevo.autotvm import LocalBuilder, LocalRunner, local_target
+from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
+from autotvm_opevo.autotvm.targets import local_cpu_target
 from autotvm_opevo.tuning.workers import call_once
 from benchmarks.tuners import Stopwatch
 
@@ -292,7 +293,7 @@ def parse_target(text):
     that comes first.
     """
     if text is None:
-        return tvm.target.Target(local_target()), None
+        return tvm.target.Target(local_cpu_target()), None
     if text.split()[:1] == ["cuda"]:
         if not tvm.cuda(0).exist:
             return None, "TVM finds no NVIDIA GPU: omit --target to tune for the CPU"
@@ -310,7 +311,7 @@ def main(arguments=None):
         description="Tune a matrix multiplication with OpEvoTuner and with XGBTuner."
     )
     parser.add_argument(
-        "--target", help="TVM target, llvm -mcpu=... or cuda (default: this machine's)"
+        "--target", help="TVM target, llvm -mcpu=... or cuda (default: this machine's CPU)"
     )
     parser.add_argument("--trials", type=int, default=96, help="trials of XGBTuner (default: 96)")
     parser.add_argument("--seed", type=int, default=0, help="seed (default: 0)")

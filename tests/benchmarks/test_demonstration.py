@@ -102,6 +102,20 @@ def test_a_small_network_is_tuned_with_both_for_as_long(tmp_path, capsys, monkey
     assert f"report {tmp_path / 'tune_network.json'}" in next_command
 
 
+def test_where_the_machine_s_limits_are_unknown_no_gain_is_said(tmp_path, capsys, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tune_alexnet, "limits", lambda *arguments: (12.5, 0.0))
+    monkeypatch.setattr(tune_alexnet, "tune_network", interrupt)
+    with pytest.raises(SystemExit, match="130"):
+        tune_alexnet.main(["--network", "mlp", "--target", "llvm", "--out", str(tmp_path)])
+    printed = capsys.readouterr().out
+    assert "mlp for llvm" in printed
+    assert "12.5 ms untuned" in printed
+    assert "gained" not in printed
+
+
 def test_invalid_arguments_are_refused_in_one_line(capsys):
     with pytest.raises(SystemExit):
         tune_alexnet.main(["--seconds", "0"])
