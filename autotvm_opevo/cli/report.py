@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from autotvm_opevo._utils.timeouts import say_if_long
+
 SUMMARY = "print a verdict on tuning runs, or write a page about them"
 DESCRIPTION = """Print the verdict on tuning runs, or write a page about them.
 
@@ -61,11 +63,14 @@ def run(options: argparse.Namespace) -> int:
         serve(options.logs, options.title, options.port or 0)
         return 0
     if options.out:
-        from autotvm_opevo.reporting.page import report
+        with say_if_long("drawing the page"):
+            from autotvm_opevo.reporting.page import report
 
-        print(f"report: {report(*options.logs, out=options.out, title=options.title)}")
+            text = f"report: {report(*options.logs, out=options.out, title=options.title)}"
     else:
-        from autotvm_opevo.reporting.summary import summarize
+        with say_if_long("reading the logs"):
+            from autotvm_opevo.reporting.summary import summarize
 
-        print(summarize(*options.logs))
+            text = summarize(*options.logs)
+    print(text)
     return 0

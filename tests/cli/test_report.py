@@ -7,7 +7,9 @@ import sys
 import pytest
 from synthetic_logs import autotvm_log, meta_schedule_folder
 
+from autotvm_opevo._utils import timeouts
 from autotvm_opevo.cli.main import main
+from autotvm_opevo.reporting import page, summary
 from autotvm_opevo.reporting.serving import make_server
 
 
@@ -122,6 +124,28 @@ def test_errors_are_one_line(tmp_path, monkeypatch, capsys, arguments, status, m
     assert line.startswith("autotvm_opevo: ")
     assert message in line
     assert not (tmp_path / "OUT").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "module", "function", "what"),
+    [
+        ([], summary, "summarize", "reading the logs"),
+        (["-o", "report.html"], page, "report", "drawing the page"),
+    ],
+)
+def test_what_takes_long_says_so(monkeypatch, capsys, options, module, function, what):
+    text = ""
+
+    def work(*_, **__):
+        nonlocal text
+        while "\n" not in text:
+            text += capsys.readouterr().err
+        return "done"
+
+    monkeypatch.setattr(timeouts, "SILENT", 0.01)
+    monkeypatch.setattr(module, function, work)
+    assert main(["report", "log.json", *options]) == 0
+    assert text.startswith(f"{what}: 0 s so far")
 
 
 def test_a_port_in_use_is_an_error(tmp_path, capsys):
