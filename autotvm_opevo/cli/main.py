@@ -85,6 +85,13 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
         )
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse other arguments here, or the program would, with a usage without the command's."""
+        namespace, others = super().parse_known_args(args, namespace)
+        if others:
+            self.error(f"unrecognized arguments: {' '.join(others)}")
+        return namespace, others
+
     def error(self, message: str) -> NoReturn:
         """Print the first line of the usage and the error, and exit with status 2."""
         first, *more = self.format_usage().splitlines()

@@ -53,6 +53,10 @@ def test_help_names_the_program_as_it_was_called(capsys, monkeypatch, called, pr
             "argument --trials: must be an integer of at least 1",
         ),
         (["report"], "the following arguments are required: LOG"),
+        (
+            ["tune", "--network", "mlp", "--log", "x", "--trails", "8"],
+            "autotvm_opevo tune: error: unrecognized arguments: --trails 8",
+        ),
     ],
 )
 def test_an_error_in_the_arguments_is_one_line_after_the_first_of_the_usage(
