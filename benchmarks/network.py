@@ -6,9 +6,9 @@
 Every network is tuned several times with the same number of trials by each method, in turn.
 ``tutorial`` is XGBTuner as TVM's tutorial tune_relay_x86.py has it, with its builder and runner,
 but not its thousands of trials per task; the others measure with this package's. Without transfer,
-tasks do not learn from each other, nor from the bundled tuning records, nor from the logs given as
-``--history``. The tuned networks and the untuned one are then compiled and timed interleaved, in
-rounds with new memory. A stopped benchmark resumes from the logs in ``--out``.
+tasks learn neither from each other nor from the bundled tuning records. The tuned networks and the
+untuned one are then compiled and timed interleaved, in rounds with new memory. A stopped benchmark
+resumes from the logs in ``--out``.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from autotvm_opevo.autotvm import OpEvoTuner, default_measure_option, tune_netwo
 from autotvm_opevo.autotvm.evaluation import Instance, build, random_inputs
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.networks import relay as workloads
+from benchmarks import markdown
 
 
 class TvmRunner(autotvm.LocalRunner):
@@ -52,9 +53,9 @@ METHODS = {
 }
 
 
-def digest(*what):
-    """A few characters that tell apart logs of other targets or histories."""
-    return hashlib.sha256("\n".join(what).encode()).hexdigest()[:8]
+def digest(target):
+    """A few characters that tell apart logs of other targets."""
+    return hashlib.sha256(str(target).encode()).hexdigest()[:8]
 
 
 def tune_all(name, target, options):
@@ -63,7 +64,7 @@ def tune_all(name, target, options):
     """
     mod, params = workloads.network(name)
     tuned = {method: [] for method in options.methods}
-    about = digest(str(target), *options.history)
+    about = digest(target)
     methods = [(method, METHODS[method]) for method in options.methods]
     for repetition in range(options.repetitions):
         first = repetition % len(methods)  # each method is first in turn
@@ -83,9 +84,6 @@ def tune_all(name, target, options):
                 seed=repetition,
                 evaluate=False,
                 transfer="no transfer" not in method,
-                history=[]
-                if "no transfer" in method or tuner is not OpEvoTuner
-                else options.history,
             )
             if result.measured == options.trials:
                 seconds.write_text(str(time.perf_counter() - start))
@@ -138,41 +136,27 @@ def main():
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5, help="of the final timing (default: 5)")
     parser.add_argument(
-        "--history",
-        nargs="+",
-        default=[],
-        help="logs that tune_network learns from, unless without transfer",
-    )
-    parser.add_argument(
         "--out", type=Path, default=Path("tuned/network"), help="folder for the logs"
     )
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     target = tvm.target.Target(options.target)
 
-    lines = []
+    rows = []
     for name in options.networks:
         tuned = tune_all(name, target, options)
         files = [None, *(file for runs in tuned.values() for file, _ in runs)]
         untuned, *each = 1e3 * np.median(time_all(name, target, files, options.rounds), axis=1)
         medians = iter(each)
-        latencies = {
-            method: np.array([next(medians) for _ in runs]) for method, runs in tuned.items()
-        }
-        lines.append(f"{name:<12}{'untuned':<28}{untuned:>10.2f}")
-        for method, milliseconds in latencies.items():
-            seconds = np.array([took for _, took in tuned[method]])
+        rows.append([name, "untuned", f"{untuned:.2f}", "", ""])
+        for method, runs in tuned.items():
+            milliseconds = np.array([next(medians) for _ in runs])
             spread = f"({milliseconds.min():.2f} to {milliseconds.max():.2f})"
-            lines.append(
-                f"{name:<12}{method:<28}{np.median(milliseconds):>10.2f}  "
-                f"{spread:<20}{untuned / np.median(milliseconds):>9.2f}{np.median(seconds):>12.0f}"
-            )
-    print(f"\n{options.trials} trials per network, {options.repetitions} repetitions, {target}")
-    print(
-        f"{'network':<12}{'':<28}{'median ms':>10}  "
-        f"{'(min to max)':<20}{'speedup':>9}{'s of tuning':>12}"
-    )
-    print("\n".join(lines))
+            latency, seconds = np.median(milliseconds), np.median([took for _, took in runs])
+            speedup = f"{untuned / latency:.2f}"
+            rows.append([name, method, f"{latency:.2f} {spread}", speedup, f"{seconds:.0f}"])
+    print(f"\n{options.trials} trials per network, {options.repetitions} repetitions, {target}\n")
+    print(markdown.table(["network", "", "ms (min to max)", "speedup", "seconds of tuning"], rows))
 
 
 if __name__ == "__main__":

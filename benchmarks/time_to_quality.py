@@ -41,7 +41,7 @@ def tune(method, name, target, options, repetition, time_limit=None):
     task_scheduler, tuner, measure_option = METHODS[method]
     mod, params = workloads.network(name)
     about = options.trials if method == THEIRS else f"{options.trials}-{options.share:.3g}"
-    log = options.out / f"{name}-{method}-{about}-{digest(str(target))}-{repetition}.json"
+    log = options.out / f"{name}-{method}-{about}-{digest(target)}-{repetition}.json"
     spent = log.with_suffix(".spent")
     if not spent.exists():
         for file in (log, Path(f"{log}.journal")):
