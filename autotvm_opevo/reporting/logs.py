@@ -125,6 +125,8 @@ def _read(log: TuningLog, sketches: SketchNumbers, triples: Mapping[str, str]) -
             f"{path} must be an AutoTVM log, the folder of a MetaSchedule database, or a folder of "
             f"some; it contains no log NAME.json or NAME.log and no {RECORD_FILE}"
         )
+    if file.exists() and not file.is_file():  # a pipe, which is gone once its kind is known
+        raise ValueError(f"{path} must be a regular file or a folder: write it to a file first")
     is_database = file.name == RECORD_FILE
     with open(file, "rb") as lines:
         if is_database or kind_of_file(file) == RECORD_FILE:  # under another name

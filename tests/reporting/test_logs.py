@@ -1,6 +1,7 @@
 """Logs: paths, labels, names of tasks, skipped lines, time, and what a run log adds."""
 
 import json
+import os
 
 import pytest
 from compared_networks import compared
@@ -53,6 +54,14 @@ def test_a_first_line_may_be_incomplete(tmp_path, text, valid):
     else:
         with pytest.raises(ValueError, match="none of its lines is a trial"):
             open_logs([path], must_exist=False)
+
+
+def test_a_pipe_is_refused_before_a_part_of_it_is_lost(tmp_path):
+    read_end, write_end = os.pipe()
+    os.write(write_end, autotvm_log(tmp_path / "log.json").read_bytes())
+    os.close(write_end)
+    with os.fdopen(read_end), pytest.raises(ValueError, match="must be a regular file"):
+        open_logs([f"/dev/fd/{read_end}"])
 
 
 def test_a_log_without_a_trial_is_an_error_unless_allowed(tmp_path):
