@@ -1,9 +1,7 @@
 """Record the tuning records that the package bundles for MetaSchedule on CPUs.
 
-    # anew: ten minutes
+    # ten minutes
     .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2"
-    .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2" \\
-        --kinds winograd --append
 
 All tasks get as many trials, and learn from each other and from the kinds before, but not from an
 earlier prior.
@@ -34,7 +32,6 @@ from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.history import read_history
 from autotvm_opevo.meta_schedule.strategy import prior_file
 from autotvm_opevo.meta_schedule.targets import local_cpu_target
-from autotvm_opevo.tuning.prior import read_prior
 from benchmarks.layers import (
     BATCH_MATMUL,
     CONVOLUTIONS,
@@ -173,14 +170,6 @@ def main() -> None:
         description="Record the tuning records that the package bundles for MetaSchedule on CPUs."
     )
     parser.add_argument("--target", default=local_cpu_target(), help="default: this machine's CPU")
-    parser.add_argument(
-        "--kinds", nargs="+", default=[*KINDS], choices=[*KINDS], help="of layers (default: all)"
-    )
-    parser.add_argument(
-        "--append",
-        action="store_true",
-        help="add to what the file has, which must not have these layers yet",
-    )
     parser.add_argument("--trials", type=int, default=64, help="of each task (default: 64)")
     parser.add_argument(
         "--work-dir",
@@ -191,12 +180,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.work_dir or temporary)
         target = as_target(options.target)
-        file = options.output or prior_file(target)
-        known = read_prior(file)[""] if options.append else ()
         with mock.patch.object(strategy_module, "prior", return_value=()):
-            for kind in options.kinds:
+            for kind in KINDS:
                 record(kind, target, folder, options.trials)
-        write_prior(file, {"": [*known, *read_history([folder])]})
+        write_prior(options.output or prior_file(target), {"": read_history([folder])})
 
 
 if __name__ == "__main__":
