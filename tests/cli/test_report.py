@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from synthetic_logs import autotvm_log, meta_schedule_folder
@@ -138,7 +139,8 @@ def test_what_takes_long_says_so(monkeypatch, capsys, options, module, function,
 
     def work(*_, **__):
         nonlocal text
-        while "\n" not in text:
+        end = time.monotonic() + 60
+        while "\n" not in text and time.monotonic() < end:
             text += capsys.readouterr().err
         return "done"
 
