@@ -76,6 +76,7 @@ class Measurer(measurer.Measurer):
         )
         self._in_tuning: bool = False
         self._task: Task | None = None
+        self._on_this_cpu = False  # whether trials run there
         self._attached: object = None
         self._device_limits: dict[str, Any] = {}  # by target: asking for them occupies a device
         self.builds_ahead = own_builder and (own_runner or self.pool is not None)
@@ -116,7 +117,7 @@ class Measurer(measurer.Measurer):
 
     def restart(self) -> None:
         """See `tuning.measurer.Measurer`; every trial on a remote device has a new process."""
-        if self.pool is None:
+        if self._on_this_cpu:  # a GPU takes seconds for it, and nothing from where memory lies
             self.runner.restart()
 
     def submit(self, task: Task, candidates: Sequence[ConfigEntity]) -> list[Future[Record]]:
@@ -133,8 +134,7 @@ class Measurer(measurer.Measurer):
         built = self._builder.finish(build)
         if not isinstance(built, BuildResult):
             return build.measured, built
-        kind = build.measured.target.kind.name
-        with self._on_device(is_this_cpu=self.pool is None and kind in CPU_TARGETS):
+        with self._on_device(self._on_this_cpu):
             if self.pool is not None:
                 result = self.pool.run_one(build.measured, built)
             else:
@@ -188,6 +188,7 @@ class Measurer(measurer.Measurer):
         if target not in self._device_limits:
             self._device_limits[target] = self._ask_device()
         self._builder.set_task(task, self._device_limits[target])
+        self._on_this_cpu = self.pool is None and task.target.kind.name in CPU_TARGETS
         self._task = task
 
     def _detach(self) -> None:

@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from functools import partial
 
 import pytest
 import tvm
@@ -88,6 +89,20 @@ class TestMeasurer:
             assert sum(name.endswith(".tar") for name in os.listdir(folder)) == 5
         assert not os.path.exists(folder)
         assert not measurer.finalists.of(key_of(task.target, task))
+
+    def test_a_gpu_keeps_its_process_while_the_best_are_timed_again(self, monkeypatch):
+        """A new one takes seconds, and where memory lies matters on a CPU."""
+        restarted = []
+        with Measurer(for_real()) as measurer:
+            monkeypatch.setattr(measurer, "_ask_device", lambda: {"checks": {}})
+            for target in ("llvm", "cuda -arch=sm_90"):
+                task = dense_task()
+                task.target = tvm.target.Target(target)
+                measurer._prepare(task)
+                kind = task.target.kind.name
+                monkeypatch.setattr(measurer.runner, "restart", partial(restarted.append, kind))
+                measurer.restart()
+        assert restarted == ["llvm"]
 
     @pytest.mark.parametrize("owner", ["builder", "runner"])
     def test_a_user_s_builder_or_runner_that_raises_ends_the_run(self, owner):
