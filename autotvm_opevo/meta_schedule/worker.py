@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
-from tvm.s_tir.meta_schedule.builder.local_builder import default_build, default_export
+from tvm.s_tir.meta_schedule.builder.local_builder import default_export
 from tvm.s_tir.meta_schedule.runner.config import EvaluatorConfig
 from tvm.s_tir.meta_schedule.runner.utils import run_evaluator_common
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
-
-from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
 
 # What the workers need.
 WORKER_MODULE = "autotvm_opevo.meta_schedule"
@@ -33,14 +31,11 @@ _memory: dict[tuple[str, int, str], Any] = {}
 
 
 def build_schedule(mod: tvm.IRModule, target: tvm.target.Target) -> Any:
-    """Build a schedule, for a CPU without all tensor intrinsics: its body holds what it uses."""
-    if target.kind.name != "llvm":
-        import_tensor_intrinsics()  # which that does, too, in several times as long
-        return default_build(mod, target, None)
+    """Build a schedule, without importing TVM's tensor intrinsics: its body holds what it uses."""
     # TVM measures with weights that are packed already.
-    return tvm.tirx.build(
-        RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod), target=target
-    )
+    packed = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod)
+    with target:  # or CUDA's compiler would take the architecture of this machine's GPU
+        return tvm.tirx.build(packed, target=target)
 
 
 def build_artifact(

@@ -5,20 +5,23 @@ import os
 import subprocess
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tvm
 from sketches import AVX512, TARGETS, decision_space, int8_matmul
+from tvm import te
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import BuilderInput
 from tvm.s_tir.meta_schedule.builder.local_builder import default_build
 from tvm.target import Target
 
 from autotvm_opevo._utils import atomic_files, cpu_cores
-from autotvm_opevo.meta_schedule import LocalBuilder, worker
+from autotvm_opevo.meta_schedule import LocalBuilder
 from autotvm_opevo.meta_schedule import local as module
+from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.worker import build_schedule as build
 
 
@@ -94,11 +97,29 @@ def test_a_schedule_with_intrinsics_is_built_without_importing_them():
     assert done.stdout.strip() == theirs.strip()
 
 
-def test_other_targets_are_built_by_tvm(monkeypatch):
-    asked = []
-    monkeypatch.setattr(worker, "default_build", lambda *arguments: asked.append(arguments))
-    build("mod", TARGETS["cuda"])
-    assert asked == [("mod", TARGETS["cuda"], None)]
+def float16_matmul():
+    x, y = (te.placeholder((64, 64), "float16", name=name) for name in "XY")
+    k = te.reduce_axis((0, 64), name="k")
+    z = te.compute((64, 64), lambda i, j: te.sum(x[i, k] * y[k, j], axis=k), name="Z")
+    return te.create_prim_func([x, y, z])
+
+
+def test_a_gpus_schedule_is_built_without_importing_intrinsics_for_its_architecture(monkeypatch):
+    """CUDA's compiler asks for the current target, and takes this machine's GPU without one."""
+    target = TARGETS["cuda"]
+    context = ms.TuneContext(
+        float16_matmul(), target=target, space_generator="post-order-apply", rand_state=1
+    ).clone()
+    sketches = context.generate_design_space()
+    decisions = DecisionSpace(context.mod, sketches, list(context.space_generator.postprocs))
+    seeds = chain.from_iterable(decisions.seed_configurations())
+    mod = next(c for c, _ in map(decisions.candidate, seeds) if c).sch.mod
+    theirs = default_build(mod, target, None).imports[0].inspect_source()
+    assert "nvcuda::wmma" in theirs
+    monkeypatch.setitem(sys.modules, "tvm.s_tir.tensor_intrin", None)
+    assert build(mod, target).imports[0].inspect_source() == theirs
+    monkeypatch.setattr(tvm.tirx, "build", lambda mod, target: Target.current())
+    assert build(mod, target) == target
 
 
 def test_there_are_as_many_builds_as_cpus_that_this_process_may_use(monkeypatch):
