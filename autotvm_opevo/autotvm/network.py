@@ -130,7 +130,8 @@ def tune_network(
     ForkServerError
         If worker processes cannot be started.
     RuntimeError
-        If this machine runs the trials and has no compiler that links them.
+        If this machine runs the trials and has no compiler that links them, or no compiler for the
+        GPU.
     OSError
         If the log or the temporary folder cannot be written, or its disk is full.
     KeyboardInterrupt

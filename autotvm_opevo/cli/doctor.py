@@ -125,6 +125,10 @@ _CPU_QUERY = """
 from autotvm_opevo.{adapter}.targets import local_cpu_target
 print(local_cpu_target())
 """
+_GPU_QUERY = """
+from autotvm_opevo.{adapter}.targets import THIS_MACHINE, as_target, local_target
+THIS_MACHINE.check_compiler(as_target(local_target()))
+"""
 
 
 def _ask(query: str) -> subprocess.CompletedProcess[str] | None:
@@ -150,15 +154,18 @@ def _devices(autotvm: bool) -> Iterator[Finding]:
         return
     *_, threads, kinds = ["", "", *done.stdout.splitlines()]
     gpus = [kind for kind in kinds.split() if kind != "llvm"]
+    adapter = "autotvm" if autotvm else "meta_schedule"
     if "llvm" in kinds.split():
-        yield _cpu("autotvm" if autotvm else "meta_schedule")
+        yield _cpu(adapter)
         if threads.isdigit() and (idle := idle_cores(int(threads))):
             yield Finding("threads", idle, None)
     else:
         what_to_do = "build TVM with USE_LLVM=ON to tune for a CPU"
         yield Finding("CPU", "this TVM was built without LLVM", None if gpus else False, what_to_do)
     if gpus:
-        yield Finding("GPU", ", ".join(gpus))
+        done = _ask(_GPU_QUERY.format(adapter=adapter))
+        problem = last_line(done.stderr) if done and done.returncode else ""
+        yield Finding("GPU", ", ".join(gpus), not problem, problem)
         return
     what_to_do = "use a CPU target, or an RPCRunner with a tracker"
     if autotvm:

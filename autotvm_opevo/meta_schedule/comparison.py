@@ -27,7 +27,7 @@ from autotvm_opevo.meta_schedule.evaluation import (
     random_inputs,
 )
 from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_operators
-from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target, device_type
+from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target
 from autotvm_opevo.meta_schedule.tasks import extract, key_of, lower_and_extract, task_name
 from autotvm_opevo.meta_schedule.worker import INDICES, build_schedule
 from autotvm_opevo.tuning.comparison import Comparison, OperatorComparison, shown_when_aborted
@@ -112,7 +112,7 @@ def compare_logs(
         target = known[0][common_target(known)]
     else:
         target = as_target(target)
-    if device_type(target) == "cpu" and not isinstance(runner, RPCRunner):
+    if not isinstance(runner, RPCRunner):
         THIS_MACHINE.check(target)
 
     def lower_all() -> tuple[_Lowered, list[_Lowered]]:

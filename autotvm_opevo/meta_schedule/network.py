@@ -145,14 +145,14 @@ def tune_network(
     ------
     ValueError
         If an argument is invalid, weights do not fit the network, an input of it has a shape that
-        is not known, or there is nothing to tune.
+        is not known, there is nothing to tune, or this machine lacks the target's device.
     LogInUse
         If another process is tuning into the work directory.
     ForkServerError
         If worker processes cannot be started.
     RuntimeError
-        If this machine runs the trials and has no compiler that links them, or if no remote device
-        answers any more.
+        If this machine runs the trials and has no compiler that links them, or no compiler for the
+        GPU, or if no remote device answers any more.
     TimeoutError
         If TVM takes more than an hour to lower or to build the network.
     OSError
@@ -205,8 +205,9 @@ def tune_network(
     elif isinstance(runner, str):
         runner = ms.Runner.create(runner)
     is_on_this_cpu = is_local(runner) and target.kind.name == "llvm"
-    if is_on_this_cpu:
+    if is_local(runner):
         THIS_MACHINE.check(target)
+    THIS_MACHINE.check_compiler(target)
     if builder is None or builder == "local":
         builder = LocalBuilder()
     elif isinstance(builder, str):

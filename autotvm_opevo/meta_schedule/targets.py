@@ -33,7 +33,18 @@ def _measure_flops(target: str) -> float:
     return float(call_once(WORKER_MODULE, measure_flops, as_target(target)))
 
 
-THIS_MACHINE = ThisMachine(tvm, _measure_flops)
+def _compile_kernel(target: Target) -> None:
+    """See `ThisMachine`."""
+    a = te.placeholder((32,), name="a")
+    b = te.compute(a.shape, lambda i: a[i] + 1.0, name="b")
+    schedule = Schedule(te.create_prim_func([a, b]))
+    (loop,) = schedule.get_loops(schedule.get_sblock("b"))
+    schedule.bind(loop, "threadIdx.x")
+    with target:  # for its architecture
+        tvm.compile(schedule.mod, target)
+
+
+THIS_MACHINE = ThisMachine(tvm, _measure_flops, _compile_kernel)
 # That of its CPU, which a GPU does not take the place of.
 local_cpu_target = THIS_MACHINE.cpu_target
 

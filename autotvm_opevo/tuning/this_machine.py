@@ -20,8 +20,9 @@ from typing import Any
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import last_line
 
-# Those that are there to compute; others may be a slow substitute on a machine without any.
+# Those that are there to compute, and others, which may be a slow substitute for them.
 _GPUS = ("cuda", "rocm", "metal")
+_OTHER_DEVICES = ("opencl", "vulkan")
 # How fast a matrix product with vectors of 512 bits has to be, relative to 256. Where a processor
 # computes with halves of them, a product gains little. Networks gain more, from twice as many
 # registers and half as many instructions.
@@ -56,6 +57,14 @@ _SYSCTL = ("sysctl", "-i", *_REPORTS, "hw.optional")
 # Architectures; a machine may run the code of all that match the same group.
 _FAMILIES = re.compile(r"(x86_64$|amd64$|i[3-6]86$)|(arm|aarch64)|(riscv)")
 
+# What compiles for CUDA.
+_CUDA_NEEDS = (
+    "; TVM 0.17 needs nvcc on the PATH, TVM 0.27 CUDA's toolkit, with the package cuda-bindings or "
+    "TVM_CUDA_COMPILE_MODE=nvcc"
+)
+# How to measure on another machine.
+_ON_ANOTHER = "with an RPCRunner and a tracker (--rpc-tracker and --rpc-key on the command line)"
+
 logger = logging.getLogger(__name__)
 
 
@@ -63,11 +72,17 @@ class ThisMachine:
     """What this machine can run of the code that the installed TVM compiles.
 
     `measure_flops` takes a CPU's target, and returns the operations per second of a matrix product
-    with its code, or raises `ChildProcessError` if this machine cannot run it.
+    with its code, or raises `ChildProcessError` if this machine cannot run it. `compile_kernel`
+    compiles some kernel for a GPU's target.
     """
 
-    def __init__(self, tvm: Any, measure_flops: Callable[[str], float]) -> None:
-        self._tvm, self._measure_flops = tvm, measure_flops
+    def __init__(
+        self,
+        tvm: Any,
+        measure_flops: Callable[[str], float],
+        compile_kernel: Callable[[Any], object],
+    ) -> None:
+        self._tvm, self._measure_flops, self._compile = tvm, measure_flops, compile_kernel
 
     def target(self) -> Any:
         """The target of this machine's GPU if it has one, else of its CPU."""
@@ -126,17 +141,41 @@ class ThisMachine:
         return _target(best)
 
     def check(self, target: Any) -> None:
-        """Raise `ValueError` for a CPU's target whose code this machine cannot run."""
+        """Raise `ValueError` for a target whose device this machine lacks, or whose CPU's code it
+        cannot run.
+        """
+        kind = target.kind.name
+        if kind in (*_GPUS, *_OTHER_DEVICES) and not self._tvm.device(kind, 0).exist:
+            raise ValueError(
+                f"this machine has no {kind} device, or TVM cannot find its driver: measure on "
+                f"another machine, {_ON_ANOTHER}, or tune for llvm"
+            )
+        if kind != "llvm":
+            return
         machine, triple = platform.machine(), str(target.attrs.get("mtriple", ""))
         names = machine, triple.partition("-")[0]
         here, there = (_FAMILIES.match(name.lower()) for name in names)
         if here and there and here.lastindex != there.lastindex:
             raise ValueError(
                 f"this machine, {machine}, cannot run code for {triple}: measure on another one, "
-                "with an RPCRunner and a tracker (--rpc-tracker and --rpc-key on the command line)"
+                f"{_ON_ANOTHER}"
             )
         if missing(self._features(target)):
             raise self.cannot_run(target)
+
+    def check_compiler(self, target: Any) -> None:
+        """Raise `RuntimeError` if TVM cannot compile for a GPU's target here: every trial would
+        fail, and stay a failure in the log.
+        """
+        if "gpu" not in target.keys:
+            return
+        try:
+            self._compile(target)
+        except Exception as error:  # of many kinds
+            needs = _CUDA_NEEDS if target.kind.name == "cuda" else ""
+            raise RuntimeError(
+                f"TVM cannot compile for {target}: {last_line(str(error))}{needs}; or tune for llvm"
+            ) from error
 
     def cannot_run(self, target: Any) -> ValueError:
         """An error that names what this machine lacks for a target, and a target that works."""

@@ -1,5 +1,7 @@
 """Targets of other machines, by TVM 0.17's LLVM 10, and this one's, and devices it lacks."""
 
+import shutil
+
 import pytest
 import tvm
 from machines import MACHINES, pretend
@@ -72,5 +74,13 @@ class TestDevice:
             tune_network(mod, params, "cuda", tmp_path / "log.json", trials=4)
         assert not list(tmp_path.iterdir())
 
+    @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs CUDA's compiler")
     def test_a_device_behind_a_tracker_may_be_missing_here(self):
-        check_device(tvm.target.Target("cuda"), autotvm.RPCRunner("gpu", "127.0.0.1", 9190))
+        target = tvm.target.Target("cuda -arch=sm_90")
+        check_device(target, autotvm.RPCRunner("gpu", "127.0.0.1", 9190))
+
+    def test_a_gpu_for_which_nothing_compiles_is_refused(self, monkeypatch):
+        monkeypatch.setenv("PATH", "")
+        target = tvm.target.Target("cuda -arch=sm_90")
+        with pytest.raises(RuntimeError, match=r"cannot compile for cuda .*'nvcc'; TVM 0.17 needs"):
+            check_device(target, autotvm.RPCRunner("gpu", "127.0.0.1", 9190))

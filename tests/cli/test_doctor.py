@@ -20,6 +20,7 @@ def by_name(findings):
 @pytest.fixture
 def quick_cpu(monkeypatch):
     monkeypatch.setattr(doctor, "_CPU_QUERY", "print('llvm')")
+    monkeypatch.setattr(doctor, "_GPU_QUERY", "")
 
 
 def run_without_tvm(folder, **files):
@@ -118,6 +119,15 @@ def test_cores_that_tvm_leaves_idle_are_named(monkeypatch, threads, said, quick_
             "TVM runs kernels on 2 of 4 cores: TVM_NUM_THREADS=4 uses all"
             in findings["threads"].value
         )
+
+
+def test_a_gpu_without_a_compiler_fails(monkeypatch, quick_cpu):
+    monkeypatch.setattr(doctor, "_QUERY", "print('llvm cuda')")
+    failing = "raise RuntimeError('TVM cannot compile for cuda: no nvcc')"
+    monkeypatch.setattr(doctor, "_GPU_QUERY", failing)
+    finding = by_name(doctor._devices(autotvm=True))["GPU"]
+    assert (finding.value, finding.ok) == ("cuda", False)
+    assert "TVM cannot compile for cuda: no nvcc" in finding.what_to_do
 
 
 def test_without_a_gpu_it_explains_how_to_avoid_waiting_forever(monkeypatch, quick_cpu):

@@ -378,6 +378,13 @@ class TestTargets:
         ):
             as_target("cuda")
 
+    @pytest.mark.skipif(tvm.cuda(0).exist, reason="this machine has a GPU")
+    def test_a_device_that_this_machine_lacks_is_refused_before_anything_starts(self, tmp_path):
+        operator = workloads.operator("matmul", [(32, 32), (32, 32)])
+        with pytest.raises(ValueError, match="this machine has no cuda device"):
+            tune_network(*operator, "nvidia/nvidia-h100", tmp_path / "new", trials=4)
+        assert not (tmp_path / "new").exists()
+
     @pytest.mark.parametrize("wrong", ["abacus", "llvm mcpu=x", 3, {"kind": "abacus"}, ""])
     def test_other_targets_are_rejected(self, wrong):
         with pytest.raises(ValueError, match="target must be a target of TVM"):

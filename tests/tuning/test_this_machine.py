@@ -36,6 +36,7 @@ def own_cache(monkeypatch, tmp_path):
 
 
 class FakeTarget(dict):
+    kind = SimpleNamespace(name="llvm")
     from_device = staticmethod(lambda device: f"the target of {device.kind}")
     attrs = property(lambda self: self)
 
@@ -66,7 +67,7 @@ class FirstKernel:
 
 
 def target_of(tvm, measure_flops):
-    return ThisMachine(tvm, measure_flops).target()
+    return ThisMachine(tvm, measure_flops, None).target()
 
 
 @pytest.mark.parametrize("gpu", ["cuda", "rocm", "metal"])
@@ -174,7 +175,7 @@ def test_a_target_with_instructions_that_the_processor_lacks_is_refused_with_one
     monkeypatch, tmp_path
 ):
     pretend(monkeypatch, tmp_path, "epyc_zen4_avx512_hidden")
-    machine = ThisMachine(fake_tvm(), FirstKernel(core_avx2=1e11))
+    machine = ThisMachine(fake_tvm(), FirstKernel(core_avx2=1e11), None)
     with pytest.raises(
         ValueError, match=r"lacks .*avx512f, avx512vl, avx512vnni; llvm -mcpu=core-avx2 works"
     ):
@@ -184,7 +185,7 @@ def test_a_target_with_instructions_that_the_processor_lacks_is_refused_with_one
 
 def test_what_dies_though_the_processor_reports_it_is_named_too(monkeypatch, tmp_path):
     pretend(monkeypatch, tmp_path, "epyc_zen4")
-    this = ThisMachine(fake_tvm(), FirstKernel(core_avx2=1e11))
+    this = ThisMachine(fake_tvm(), FirstKernel(core_avx2=1e11), None)
     error = this.cannot_run(FakeTarget(mcpu="znver4"))
     assert (
         "lacks adx, avx512bw, avx512cd, avx512dq, avx512f, avx512vl, avx512vnni; llvm "
@@ -210,7 +211,8 @@ def test_what_dies_though_the_processor_reports_it_is_named_too(monkeypatch, tmp
 )
 def test_code_of_another_architecture_does_not_run_here(monkeypatch, machine, triple, runs):
     monkeypatch.setattr(this_machine.platform, "machine", lambda: machine)
-    this, target = ThisMachine(fake_tvm(), FirstKernel()), FakeTarget(mcpu="", mtriple=triple)
+    this = ThisMachine(fake_tvm(), FirstKernel(), None)
+    target = FakeTarget(mcpu="", mtriple=triple)
     if runs:
         this.check(target)
     else:
@@ -218,6 +220,34 @@ def test_code_of_another_architecture_does_not_run_here(monkeypatch, machine, tr
             ValueError, match=f"this machine, {machine}, cannot run code for {triple}"
         ):
             this.check(target)
+
+
+class FakeGpu(FakeTarget):
+    keys = ("cuda", "gpu")
+
+    def __init__(self, kind):
+        self.kind = SimpleNamespace(name=kind)
+
+    def __str__(self):
+        return self.kind.name
+
+
+@pytest.mark.parametrize("kind", ["cuda", "metal", "opencl", "rocm", "vulkan"])
+def test_a_device_that_this_machine_lacks_is_refused(kind):
+    ThisMachine(fake_tvm(kind), FirstKernel(), None).check(FakeGpu(kind))
+    with pytest.raises(ValueError, match=f"this machine has no {kind} device"):
+        ThisMachine(fake_tvm(), FirstKernel(), None).check(FakeGpu(kind))
+
+
+def test_a_gpu_without_a_compiler_is_refused_with_what_is_missing():
+    def compile_kernel(target):
+        raise FileNotFoundError("No such file or directory: 'nvcc'")
+
+    this = ThisMachine(fake_tvm("cuda", "rocm"), FirstKernel(), compile_kernel)
+    with pytest.raises(RuntimeError, match=r"for cuda: .*'nvcc'; TVM 0.17 needs"):
+        this.check_compiler(FakeGpu("cuda"))
+    with pytest.raises(RuntimeError, match=r"for rocm: .*'nvcc'; or tune for llvm"):
+        this.check_compiler(FakeGpu("rocm"))
 
 
 @pytest.mark.parametrize(("cpu", "known"), [("znver2", KNOWN), ("", KNOWN), ("anything", [])])
