@@ -16,7 +16,6 @@ import json
 import logging
 import os
 import random
-import shutil
 import time
 import timeit
 from datetime import datetime
@@ -36,7 +35,7 @@ from tvm import autotvm, te
 
 from autotvm_opevo import OpEvoTuner
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
-from autotvm_opevo.autotvm.targets import local_cpu_target
+from autotvm_opevo.autotvm.targets import as_target, check_device, local_cpu_target
 from autotvm_opevo.tuning.workers import call_once
 from benchmarks.tuners import Stopwatch
 
@@ -90,7 +89,7 @@ def make_task(target):
     """The template above on a CPU; the paper's MM1, 512 x 1024 x 1024, with TOPI's template on a
     GPU.
     """
-    if target.kind.name == "cuda":
+    if "gpu" in target.keys:
         from tvm import topi  # noqa: F401  registers the template
 
         tensors = te.placeholder((512, 1024), name="x"), te.placeholder((1024, 1024), name="y")
@@ -288,24 +287,6 @@ def interference(best, now):
     )
 
 
-def parse_target(text):
-    """The target and None, or None and why it cannot be used: TVM parses cuda by asking the GPU, so
-    that comes first.
-    """
-    if text is None:
-        return tvm.target.Target(local_cpu_target()), None
-    if text.split()[:1] == ["cuda"]:
-        if not tvm.cuda(0).exist:
-            return None, "TVM finds no NVIDIA GPU: omit --target to tune for the CPU"
-        if not shutil.which("nvcc"):
-            return (
-                None,
-                "nvcc is not on the PATH: install the CUDA toolkit, which TVM needs to "
-                "compile kernels",
-            )
-    return tvm.target.Target(text), None
-
-
 def main(arguments=None):
     parser = argparse.ArgumentParser(
         description="Tune a matrix multiplication with OpEvoTuner and with XGBTuner."
@@ -321,13 +302,10 @@ def main(arguments=None):
         if getattr(options, name) < least:
             parser.error(f"--{name} must be at least {least}, {getattr(options, name)} given")
     try:
-        target, missing = parse_target(options.target)
-    except (ValueError, tvm.TVMError):
-        parser.error(
-            f"--target must be a TVM target, such as llvm or cuda, {options.target!r} given"
-        )
-    if missing:
-        parser.exit(1, f"tune_matmul: {missing}\n")
+        target = as_target(options.target or local_cpu_target())
+        check_device(target, LocalRunner())
+    except (RuntimeError, ValueError) as error:
+        parser.error(str(error))
 
     out = options.out or Path("tuned") / f"matmul-{datetime.now():%Y%m%d-%H%M%S}"
     out.mkdir(parents=True, exist_ok=True)
