@@ -40,7 +40,7 @@ endif
 help:
 	@echo "make tune               tune a matrix multiplication on this CPU with OpEvo and XGBoost (AutoTVM; 5 minutes)"
 	@echo "make tune-network       tune AlexNet on this CPU with OpEvo and XGBoost, for a minute each (AutoTVM; under 4 minutes)"
-	@echo "make tune-relax         tune AlexNet on this CPU (MetaSchedule; 1 to 2 minutes)"
+	@echo "make tune-relax         tune AlexNet on this machine's GPU or CPU (MetaSchedule; 1 to 2 minutes)"
 	@echo "make test               run all tests, type checks and linters (10 minutes on two cores; JOBS=1: one process)"
 	@echo "make test-autotvm       run the tests of AutoTVM, and those that need no TVM"
 	@echo "make test-meta-schedule run the tests of MetaSchedule"

@@ -104,7 +104,7 @@ def main(arguments: list[str] | None = None) -> None:
     target = tvm.target.Target(options.target or local_cpu_target())
     untuned, limit = limits(mod, params, target)
     print(f"{options.network} for {target}: {untuned:.1f} ms untuned")
-    if limit:
+    if limit:  # which is known of a CPU only
         print(
             f"At this CPU's limits its operators take {limit:.1f} ms. So at most "
             f"{max(1.0, untuned / limit):.1f} times can be gained, without Winograd's algorithm, "

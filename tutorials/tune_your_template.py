@@ -22,7 +22,8 @@ import tvm
 from tvm import autotvm, te
 
 from autotvm_opevo import OpEvoTuner
-from autotvm_opevo.autotvm import LocalBuilder, LocalRunner, local_target
+from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
+from autotvm_opevo.autotvm.targets import local_cpu_target
 
 parser = argparse.ArgumentParser(description="Tune a template of your own.")
 parser.add_argument(
@@ -68,7 +69,7 @@ def matmul(n):
 # Tune
 # ----
 
-target = tvm.target.Target(local_target())  # this machine's
+target = tvm.target.Target(local_cpu_target())  # the template has no threads of a GPU
 task = autotvm.task.create("my/matmul", args=(256,), target=target)
 
 tuner = OpEvoTuner(task)  # was: XGBTuner(task)

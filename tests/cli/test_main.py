@@ -90,7 +90,7 @@ def test_without_a_target_it_is_this_machines(tmp_path, capsys, monkeypatch):
     target, _, threads = said.removeprefix("no --target given, this machine's is ").partition(
         ", with TVM_NUM_THREADS="
     )
-    assert target == local_target()
+    assert target == str(local_target())
     assert threads == "1"
     (record,) = (tmp_path / "log.json").read_text().splitlines()
     assert json.loads(record)["input"][0] == str(tvm.target.Target(target))
