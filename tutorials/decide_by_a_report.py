@@ -6,8 +6,7 @@ Is a result good enough, or should tuning go on? The log has most of the answer:
 
     python tutorials/decide_by_a_report.py       # this machine's CPU: a minute on two cores
 
-It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is
-``.venv/autotvm/bin/python``.
+It needs AutoTVM. After ``make setup``, ``python`` is ``.venv/autotvm/bin/python``.
 """
 
 import os

@@ -6,9 +6,8 @@ This script draws Figures 1 and 2 of the paper with the package's own topologies
 
     python tutorials/draw_topologies.py          # writes topologies.png and walks.png to tuned/
 
-Every knob is a graph whose vertices are its values. Neighbours tend to perform alike, so a mutation
-is a random walk: at each vertex it moves to a uniformly drawn neighbour with probability q and
-stops with probability 1 - q.
+Every knob is a graph of its values. Neighbours tend to perform alike, so a mutation is a random
+walk. At each vertex it moves to a uniformly drawn neighbour with probability q, or else stops.
 """
 
 import argparse

@@ -11,8 +11,7 @@ the best configurations, and runs it::
 
 You can interrupt it at any time: the same command resumes with the remaining trials.
 
-It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is
-``.venv/autotvm/bin/python``.
+It needs AutoTVM. After ``make setup``, ``python`` is ``.venv/autotvm/bin/python``.
 """
 
 import argparse

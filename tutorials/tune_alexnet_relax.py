@@ -12,8 +12,7 @@ schedules, and runs it::
 
 You can interrupt it at any time: the same command resumes with the remaining trials.
 
-It needs MetaSchedule: ``make setup-tvm`` makes an environment with it, whose ``python`` is
-``.venv/tvm/bin/python``.
+It needs MetaSchedule. After ``make setup-tvm``, ``python`` is ``.venv/tvm/bin/python``.
 """
 
 import argparse

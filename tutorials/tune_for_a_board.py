@@ -11,27 +11,24 @@ shows that the object files are for ARM::
     python tutorials/tune_for_a_board.py --tracker 127.0.0.1:9190 --key board
 
 - **On this machine**: the tracker, ``python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190``,
-  and this script, that is the search, and LLVM, which compiles for the board.
-- **On the board**, which needs TVM and ``g++``: ``python -m tvm.exec.rpc_server --tracker
+  and this script.
+- **On the board**, with TVM and ``g++``: ``python -m tvm.exec.rpc_server --tracker
   THIS-MACHINE:9190 --key board``. It links object files, runs them, and returns the time.
 
-Object files are sent to the board, which links them itself: no cross compiler is needed here. Both
-need the same version of TVM; for 64-bit ARM, on the board::
+The board links the object files itself, so no cross compiler is needed here. Both need the same
+version of TVM; for 64-bit ARM, on the board::
 
     pip install 'apache-tvm[rpc]>=0.27,<0.28' 'apache-tvm-ffi>=0.1.14.post0,<0.1.15'
 
-*Not tried on a board yet*, but on an emulated 64-bit ARM CPU, whose server
-``tools/emulated_board.sh`` makes: the outputs of the tuned networks match those of the untuned,
-also of a convolution by Winograd's algorithm. The tests check the object files for aarch64, and do
-the rest with a server on the same x86-64 machine. With AutoTVM the commands are ``tune
---rpc-tracker --rpc-key``, but the TVM that ``make setup`` installs is for x86-64: build the same
-version on the board, with ``USE_RPC=ON``.
+*Not tried on a board yet*, but on an emulated 64-bit ARM CPU (``tools/emulated_board.sh``). Outputs
+of tuned and untuned networks match there, also of a convolution by Winograd's algorithm. The tests
+check the object files for aarch64, and tune with a server on the same x86-64 machine.
 
-An Android phone cannot link: TVM's RPC app for Android takes libraries that the NDK has linked, by
-``LocalBuilder(build_func="ndk")`` with AutoTVM. This was not tried either.
+With AutoTVM, use ``tune --rpc-tracker --rpc-key``. The TVM of ``make setup`` is for x86-64: build
+the same version on the board, with ``USE_RPC=ON``. An Android phone cannot link: TVM's RPC app
+takes libraries that the NDK has linked, by ``LocalBuilder(build_func="ndk")``. This was not tried.
 
-It needs MetaSchedule: ``make setup-tvm`` makes an environment with it, whose ``python`` is
-``.venv/tvm/bin/python``.
+It needs MetaSchedule. After ``make setup-tvm``, ``python`` is ``.venv/tvm/bin/python``.
 """
 
 import argparse

@@ -15,10 +15,10 @@ This script does the same in Python, with a tracker and two devices that are thi
 
     python tutorials/tune_on_a_farm.py       # two devices, 24 trials: half a minute
 
-If a device dies or hangs during a trial, the trial is run once more on another device.
+If a device dies or hangs during a trial, the trial is run once more, on a device that the tracker
+assigns.
 
-It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is
-``.venv/autotvm/bin/python``.
+It needs AutoTVM. After ``make setup``, ``python`` is ``.venv/autotvm/bin/python``.
 """
 
 import os

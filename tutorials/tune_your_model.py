@@ -12,8 +12,8 @@ that imports only TVM and numpy::
 You can interrupt it at any time: the same command resumes with the remaining trials. With AutoTVM,
 :doc:`tune_alexnet` has the same steps.
 
-It needs MetaSchedule: ``make setup-tvm`` makes an environment with it, whose ``python`` is
-``.venv/tvm/bin/python``; reading ONNX needs ``pip install '.[onnx]'`` there, too.
+It needs MetaSchedule and ONNX. After ``make setup-tvm``, ``python`` is ``.venv/tvm/bin/python``. In
+an environment of your own, ``pip install '.[onnx]'``.
 """
 
 import argparse
@@ -87,8 +87,7 @@ if options.model is None:
 
 # %%
 # ``model_file`` reads it with TVM's frontend: a Relax module and its weights. For a model of
-# PyTorch, with ``example`` a tuple of inputs, TVM's frontend returns a module that holds its
-# weights (run with PyTorch 2.13, without which its test is skipped)::
+# PyTorch, with ``example`` a tuple of inputs, the module holds its weights (PyTorch 2.13)::
 #
 #     from tvm.relax.frontend.torch import from_exported_program
 #

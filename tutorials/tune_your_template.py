@@ -8,8 +8,7 @@ A template is a schedule with knobs. This one is of a matrix product; AutoTVM tu
     # this machine's CPU, 32 trials: half a minute on two cores
     python tutorials/tune_your_template.py
 
-It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is
-``.venv/autotvm/bin/python``.
+It needs AutoTVM. After ``make setup``, ``python`` is ``.venv/autotvm/bin/python``.
 """
 
 import argparse
