@@ -68,9 +68,9 @@ def tune_network(
 ) -> TuningResult:
     """Tune all operators of a network from one budget of trials, resuming from a log.
 
-    However this function ends, the same call resumes with the trials that are left: all
-    measurements are in the log, those of AutoTVM's own builder after each batch, and no
-    configuration is measured twice.
+    However this function ends, the same call resumes with the remaining trials. All measurements
+    are in the log, those of AutoTVM's own builder after each batch. No configuration is measured
+    twice.
 
     Parameters
     ----------
@@ -80,18 +80,17 @@ def tune_network(
         Its weights, by name.
     target : str or tvm.target.Target
     log_file : str or path
-        AutoTVM's log, ``NAME.json``; created if missing, and locked against other processes. The
-        best record of each task, of convolutions together with the transforms between their
-        layouts, is written to ``NAME.best.json`` beside it, with those of other networks in the
-        log.
+        AutoTVM's log, ``NAME.json``; created if missing, and locked against other processes. Beside
+        it, ``NAME.best.json`` gets the best record of each task, also of other networks in the log.
+        Records of convolutions are chosen together with the transforms between their layouts.
     trials : int
         Number of configurations to measure, those in the log included.
     measure_option : dict, optional
         From ``autotvm.measure_option``; `default_measure_option` by default. AutoTVM's own
         ``LocalRunner`` gives way to this package's, with its options.
     time_limit : float, optional
-        Seconds for all trials and for timing the best of them again; the running batch may exceed
-        it by seconds.
+        Seconds for all trials and for re-measuring the best; the running batch may exceed it by
+        seconds.
     tuner : callable
         Creates the tuner of a task: one of AutoTVM's tuner classes, or a function.
     task_scheduler : {"gradient", "equal", "round-robin"} or callable

@@ -82,19 +82,18 @@ def tune_network(
     """Tune all operators of a Relax network from one budget of trials, resuming from a work
     directory.
 
-    The network is lowered for speed first: batch normalizations folded into convolutions and matrix
-    products; for a CPU, convolutions in NHWC, and by Winograd's algorithm where that pays; constant
-    weights packed, for each schedule as its tiles read them; exp, tanh and erf in float32 as
-    polynomials that can be vectorized. Inputs and outputs stay as they are, but for rounding: on
-    this machine's CPU the first call compares them, in seconds, and leaves operators that change
-    them as imported, with a warning. `compile_network` makes use of the result. On a CPU an
-    operator without a trial, since there are more operators than trials, gets the schedule that
-    would have been measured first.
+    The network is lowered for speed first. Batch normalizations are folded into convolutions and
+    matrix products. For a CPU, convolutions are converted to NHWC, and to Winograd's algorithm
+    where that pays. Constant weights are packed as each schedule's tiles read them. In float32,
+    exp, tanh and erf become polynomials, which vectorize. Inputs and outputs stay as they are,
+    except for rounding. On this machine's CPU, the first call verifies that in seconds; operators
+    that fail stay as imported, with a warning. `compile_network` compiles the result. With fewer
+    trials than operators, on a CPU, the others get the schedule of their first proposal.
 
-    However this function ends, the same call resumes with the trials that are left: all finished
-    trials are in the database and, with `OpEvoStrategy`, no candidate is measured twice. At the end
-    the best candidates are timed again, as far as 3% of the time allows; the database ``best`` in
-    the work directory has the best of each task.
+    However this function ends, the same call resumes with the remaining trials. All finished trials
+    are in the database, and with `OpEvoStrategy` no candidate is measured twice. At the end the best
+    candidates are re-measured, as far as 3% of the time allows. The database ``best`` in the work
+    directory has the best of each task.
 
     Parameters
     ----------
@@ -125,8 +124,8 @@ def tune_network(
     cost_model : optional
         By default none, but for ``strategy="evolutionary"``, TVM's own, which needs one, ``"xgb"``.
     time_limit : float, optional
-        Seconds for all trials and for timing the best of them again; the running batch may exceed
-        it by some seconds.
+        Seconds for all trials and for re-measuring the best; the running batch may exceed it by
+        seconds.
     seed : int, optional
         Of everything random, less than 2**31 - 1.
     transfer : bool
