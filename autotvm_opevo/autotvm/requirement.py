@@ -5,7 +5,7 @@ from __future__ import annotations
 from autotvm_opevo._utils.imports import require
 
 _WHAT_TO_DO = (
-    "OpEvoTuner needs a TVM with AutoTVM, 0.8 to 0.19 (`make tune` in a clone of autotvm_opevo "
+    "OpEvoTuner needs a TVM with AutoTVM, 0.8 to 0.19 (`make setup` in a clone of autotvm_opevo "
     "creates an environment with one). For newer versions, use `from autotvm_opevo.meta_schedule "
     "import OpEvoStrategy`. autotvm_opevo.OpEvo searches any space and works without TVM."
 )

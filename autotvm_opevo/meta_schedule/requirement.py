@@ -9,7 +9,7 @@ from autotvm_opevo._utils.imports import require
 
 _WHAT_TO_DO = (
     "OpEvoStrategy needs apache-tvm 0.27, which has MetaSchedule, and Python 3.10 or later: pip "
-    "install '.[tvm]' in a clone of autotvm_opevo (`make tune-relax` makes an environment with "
+    "install '.[tvm]' in a clone of autotvm_opevo (`make setup-tvm` makes an environment with "
     "one). autotvm_opevo.OpEvo needs no TVM."
 )
 
