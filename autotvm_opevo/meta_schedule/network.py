@@ -91,9 +91,9 @@ def tune_network(
     trials than operators, on a CPU, the others get the schedule of their first proposal.
 
     However this function ends, the same call resumes with the remaining trials. All finished trials
-    are in the database, and with `OpEvoStrategy` no candidate is measured twice. At the end the best
-    candidates are re-measured, as far as 3% of the time allows. The database ``best`` in the work
-    directory has the best of each task.
+    are in the database, and with `OpEvoStrategy` no candidate is measured twice. At the end the
+    best candidates are re-measured, as far as 3% of the time allows. The database ``best`` in the
+    work directory has the best of each task.
 
     Parameters
     ----------
