@@ -50,7 +50,7 @@ def overview_plots(logs: Sequence[TuningLog]) -> list[Plot]:
         total = log.best_so_far
         known = np.flatnonzero(np.isfinite(total))
         if len(known) > 1:
-            trials.append((log, known + 1.0, total[known]))
+            trials.append((log, np.add(known, 1, dtype=float), total[known]))
             if len(log.elapsed):
                 timed.append((log, log.elapsed[known], total[known]))
     caption = "Total latency of all operators with their best configurations so far."
