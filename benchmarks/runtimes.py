@@ -280,7 +280,8 @@ def _inputs(shape: Any) -> Any:
     )
 
 
-def _tvm(file: str, threads: int) -> Callable[[], Any]:
+def load_tvm(file: str) -> tuple[Any, Callable[[], Any]]:
+    """The virtual machine of an exported network of `tune_and_export`, and what runs it once."""
     import onnx
     import tvm
     from tvm import relax
@@ -289,7 +290,11 @@ def _tvm(file: str, threads: int) -> Callable[[], Any]:
     shape = [extent.dim_value for extent in data.type.tensor_type.shape.dim]
     machine = relax.VirtualMachine(tvm.runtime.load_module(file), tvm.cpu())
     data = tvm.runtime.tensor(_inputs(shape))
-    return lambda: machine["main"](data)
+    return machine, lambda: machine["main"](data)
+
+
+def _tvm(file: str, threads: int) -> Callable[[], Any]:
+    return load_tvm(file)[1]
 
 
 def _onnx_runtime(file: str, threads: int) -> Callable[[], Any]:

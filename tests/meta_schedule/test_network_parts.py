@@ -1,0 +1,22 @@
+"""What a network adds to its operators: benchmarks/network_parts.py."""
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from autotvm_opevo.meta_schedule import compile_network
+from autotvm_opevo.networks import relax as workloads
+from benchmarks.network_parts import time_parts
+
+
+def test_every_operator_of_a_network_is_timed_in_sequence_and_hot():
+    mod, params = workloads.mlp()
+    executable = compile_network(mod, params, "llvm", None)
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    shape = [int(extent) for extent in mod["main"].params[0].ty.shape]
+    data = tvm.runtime.tensor(np.zeros(shape, "float32"))
+    in_sequence, hot = time_parts(machine, lambda: machine["main"](data), seconds=0.001)
+    assert in_sequence.keys() == hot.keys()
+    assert [number for number, _ in hot] == list(range(len(hot)))
+    assert len(hot) >= 2
+    assert min([*in_sequence.values(), *hot.values()]) > 0
