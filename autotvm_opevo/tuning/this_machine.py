@@ -20,9 +20,8 @@ from typing import Any
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import last_line
 
-# Those that are there to compute, and others, which may be a slow substitute for them.
+# Those that are there to compute; others may be a slow substitute on a machine without any.
 _GPUS = ("cuda", "rocm", "metal")
-_OTHER_DEVICES = ("opencl", "vulkan")
 # How fast a matrix product with vectors of 512 bits has to be, relative to 256. Where a processor
 # computes with halves of them, a product gains little. Networks gain more, from twice as many
 # registers and half as many instructions.
@@ -145,7 +144,7 @@ class ThisMachine:
         cannot run.
         """
         kind = target.kind.name
-        if kind in (*_GPUS, *_OTHER_DEVICES) and not self._tvm.device(kind, 0).exist:
+        if "gpu" in target.keys and not self._tvm.device(kind, 0).exist:
             raise ValueError(
                 f"this machine has no {kind} device, or TVM cannot find its driver: measure on "
                 f"another machine, {_ON_ANOTHER}, or tune for llvm"

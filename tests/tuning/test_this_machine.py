@@ -37,6 +37,7 @@ def own_cache(monkeypatch, tmp_path):
 
 class FakeTarget(dict):
     kind = SimpleNamespace(name="llvm")
+    keys = ("cpu",)
     from_device = staticmethod(lambda device: f"the target of {device.kind}")
     attrs = property(lambda self: self)
 
