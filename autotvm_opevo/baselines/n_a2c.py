@@ -268,12 +268,8 @@ class ActorCritic:
             "actor": rng.normal(0, 0.01, (hidden_size, n_actions)),
             "critic": rng.normal(0, 0.01, hidden_size),
         }
-        self._first_moments = {
-            name: np.zeros_like(weight) for name, weight in self._weights.items()
-        }
-        self._second_moments = {
-            name: np.zeros_like(weight) for name, weight in self._weights.items()
-        }
+        self._first_moments: dict[str, Any] = dict.fromkeys(self._weights, 0.0)
+        self._second_moments = dict(self._first_moments)
         self._updates = 0
 
     def __call__(self, states: Array, mask: Array) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
+from secrets import randbits
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,8 @@ class Search(ABC):
         if not isinstance(space, Space):
             raise ValueError(f"space must be a Space, {space!r} given")
         self.space = space
-        self.seed = _entropy() if seed is None else as_integer("seed", seed, at_least=0)
+        # from the operating system: no global generator is read
+        self.seed = randbits(128) if seed is None else as_integer("seed", seed, at_least=0)
         self._rng = np.random.default_rng(self.seed)
         # Configurations are stored as their numbers in the space.
         self.results: dict[int, float] = {}
@@ -340,10 +342,3 @@ def check_fitness(fitness: Any) -> float:
             f"fitness must be a finite number of at least 0 (0 for a failure), {fitness!r} given"
         )
     return float(fitness)
-
-
-def _entropy() -> int:
-    # from the operating system: no global generator is read
-    entropy = np.random.SeedSequence().entropy
-    assert isinstance(entropy, int)
-    return entropy

@@ -40,7 +40,6 @@ class IndexedGraph:
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
-        self.size = topology.size
         self._cache: dict[int, Sequence[int]] = {}
 
     def neighbours(self, vertex: int) -> Sequence[int]:
@@ -49,7 +48,7 @@ class IndexedGraph:
             return self._cache[vertex]
         values = self.topology.neighbours(self.topology[vertex])
         indices: Sequence[int] = LazySequence(len(values), lambda k: self.topology.index(values[k]))
-        if self.size <= _MAX_CACHED_SIZE:
+        if self.topology.size <= _MAX_CACHED_SIZE:
             indices = self._cache[vertex] = list(indices)
         return indices
 

@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -210,18 +210,11 @@ class TransferModel(Model):
             return self._portfolio
         ranked = []
         for task, source in enumerate(self.sources):
-            results = source.results
-            best = nsmallest(_PORTFOLIO, results, key=lambda number: -results[number])
-            ranked.append(
-                [
-                    (task, number, results[number] / results[best[0]])
-                    for number in best
-                    if results[number]
-                ]
-            )
+            best = nsmallest(_PORTFOLIO, source.results.items(), key=lambda entry: -entry[1])
+            ranked.append([(task, number, value / best[0][1]) for number, value in best if value])
         portfolio: dict[int, float] = {}
-        for entry in (entry for entries in zip_longest(*ranked) for entry in entries if entry):
-            task, number, relative = entry
+        in_turn = chain.from_iterable(zip_longest(*ranked))
+        for task, number, relative in filter(None, in_turn):
             portfolio.setdefault(self._nearest_here(task, number), relative)
             if len(portfolio) == _PORTFOLIO:
                 break
