@@ -276,11 +276,8 @@ class Search(ABC):
             ):
                 self._warn_of_constraint("none")
             self._remaining = [remaining[i] for i in self._rng.permutation(len(remaining))]
-        while self._remaining:
-            number = self._remaining.pop()
-            if number not in self._known:
-                return number
-        return None
+        rest = self._enumerated()
+        return rest.pop() if rest else None
 
     def _enumerated(self) -> list[int] | None:
         """What may be proposed, in random order; None while it is not enumerated."""

@@ -213,8 +213,7 @@ class TransferModel(Model):
             best = nsmallest(_PORTFOLIO, source.results.items(), key=lambda entry: -entry[1])
             ranked.append([(task, number, value / best[0][1]) for number, value in best if value])
         portfolio: dict[int, float] = {}
-        in_turn = chain.from_iterable(zip_longest(*ranked))
-        for task, number, relative in filter(None, in_turn):
+        for task, number, relative in filter(None, chain.from_iterable(zip_longest(*ranked))):
             portfolio.setdefault(self._nearest_here(task, number), relative)
             if len(portfolio) == _PORTFOLIO:
                 break
