@@ -22,18 +22,10 @@ from tvm.contrib.popen_pool import MapResult, StatusKind
 from autotvm_opevo.autotvm import GBFSTuner, NA2CTuner, NoSETuner, OpEvoTuner
 from benchmarks import variants
 
-
-def _without_transfer(task: Task, seed: int) -> Tuner:
-    """Without the bundled tuning records, too."""
-    tuner = OpEvoTuner(task, seed=seed)
-    tuner.transfer = False
-    return tuner
-
-
 NO_TRANSFER = "OpEvo-no-transfer"
 OWN: dict[str, Callable[..., Tuner]] = {
     "OpEvo": OpEvoTuner,
-    NO_TRANSFER: _without_transfer,
+    NO_TRANSFER: partial(OpEvoTuner, transfer=False),
     "OpEvo-published": partial(OpEvoTuner, surrogate=None),
     "G-BFS": GBFSTuner,
     "N-A2C": NA2CTuner,
