@@ -6,6 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 
 def milliseconds(seconds: float) -> str:
@@ -64,7 +65,7 @@ def printable(text: Any) -> str:
     >>> printable("conv2d\\x00\\ud800"), printable("größe")
     ('conv2d\ufffd\ufffd', 'größe')
     """
-    return "".join(c if c.isprintable() else "\ufffd" for c in str(text))
+    return "".join("\ufffd" if category(c) in ("Cc", "Cs") else c for c in str(text))
 
 
 def program() -> str:

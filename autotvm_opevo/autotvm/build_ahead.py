@@ -34,6 +34,7 @@ class BuildAhead(Builder):
         self._builders = copy.copy(builder), copy.copy(builder)
         for own in self._builders:
             own.tmp_dir = tempfile.mkdtemp()
+        shutil.rmtree(builder.tmp_dir, ignore_errors=True)  # it makes another when it builds
         self._next_builder = cycle(self._builders)
         self._propose = propose
         self._thread = ThreadPoolExecutor(1)

@@ -54,6 +54,8 @@ class Measurer(measurer.Measurer):
         The remote devices.
     builds_ahead : bool
         Whether what runs next is built meanwhile.
+    compiles_here : bool
+        Whether it is known that TVM compiles on this machine; a user's builder may do otherwise.
     """
 
     def __init__(self, measure_option: dict[str, Any]) -> None:
@@ -70,6 +72,7 @@ class Measurer(measurer.Measurer):
         builds = int(self._builder.n_parallel)
         devices = int(self.pool.size if self.pool else self.runner.n_parallel)
         own_builder = isinstance(self._builder, LocalBuilder)
+        self.compiles_here = own_builder or isinstance(self._builder, autotvm.LocalBuilder)
         own_runner = isinstance(self.runner, LocalRunner)
         super().__init__(
             max(builds, devices), builds, devices, self._builder.executor if own_builder else None
@@ -206,7 +209,7 @@ class Measurer(measurer.Measurer):
                 with say_if_long(f"waiting for {what}"):  # another user may have all
                     return run_with_timeout(REQUEST_TIMEOUT, ask, what)
             except (OSError, RuntimeError) as error:
-                if not retry:
+                if not retry or isinstance(error, TimeoutError):
                     raise DevicePoolError(f"no device of key {key!r} answers: {error}") from error
         return None
 

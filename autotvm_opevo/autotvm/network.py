@@ -41,6 +41,7 @@ from autotvm_opevo.autotvm.tuner import (
     TunerFactory,
     can_learn,
     describe_tuner,
+    has_surrogate,
 )
 from autotvm_opevo.search.base import FIRST_BATCH
 from autotvm_opevo.tuning.result import TuningResult
@@ -129,8 +130,8 @@ def tune_network(
     ForkServerError
         If worker processes cannot be started.
     RuntimeError
-        If this machine runs the trials and has no compiler that links them, or no compiler for the
-        GPU.
+        If TVM cannot compile for the GPU here, or this machine runs the trials and has no compiler
+        that links them.
     OSError
         If the log or the temporary folder cannot be written, or its disk is full.
     KeyboardInterrupt
@@ -172,7 +173,7 @@ def tune_network(
     known = read_history(history, Path(log_file))
 
     measurer = Measurer(measure_option or default_measure_option(target))
-    check_device(target, measurer.runner)
+    check_device(target, measurer.runner, measurer.compiles_here)
 
     mod = run_compiler(partial(fold, mod, params), "folding constants")
 
@@ -197,7 +198,7 @@ def tune_network(
         made = partial(tuner).func
         classes = inspect.getmro(made) if isinstance(made, type) else ()
         # others propose a whole batch, which has to fill the builders where one follows the other
-        is_small = SearchTuner in classes and (measurer.builds_ahead or OpEvoTuner in classes)
+        is_small = SearchTuner in classes and (measurer.builds_ahead or has_surrogate(tuner))
         batch = min(measurer.batch, FIRST_BATCH) if is_small else measurer.batch
         run = NetworkRun(states, network, budget, batch, store)
         if SearchTuner in classes:

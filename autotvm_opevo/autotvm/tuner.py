@@ -409,13 +409,18 @@ class OpEvoTuner(SearchTuner):
         self.transfer = transfer
 
 
+def has_surrogate(make_tuner: TunerFactory) -> bool:
+    """Whether its tuners are known to have a surrogate."""
+    made = partial(make_tuner)  # with the options of one that it is already
+    is_opevo = isinstance(made.func, type) and issubclass(made.func, OpEvoTuner)
+    return is_opevo and made.keywords.get("surrogate", "gp") == "gp"
+
+
 def can_learn(make_tuner: TunerFactory) -> bool:
     """Whether its tuners may learn from other tasks: of a function, nobody knows."""
-    made = partial(make_tuner)  # with the options of one that it is already
+    made = partial(make_tuner)
     return not isinstance(made.func, type) or (
-        issubclass(made.func, OpEvoTuner)
-        and made.keywords.get("surrogate", "gp") == "gp"
-        and made.keywords.get("transfer", True)
+        has_surrogate(make_tuner) and made.keywords.get("transfer", True)
     )
 
 

@@ -164,7 +164,12 @@ def _devices(autotvm: bool) -> Iterator[Finding]:
         yield Finding("CPU", "this TVM was built without LLVM", None if gpus else False, what_to_do)
     if gpus:
         done = _ask(_GPU_QUERY.format(adapter=adapter))
-        problem = last_line(done.stderr) if done and done.returncode else ""
+        if done is None:
+            problem = f"no kernel was compiled within {_PATIENCE} s"
+        elif done.returncode:
+            problem = last_line(done.stderr) or f"compiling a kernel ended with {done.returncode}"
+        else:
+            problem = ""
         yield Finding("GPU", ", ".join(gpus), not problem, problem)
         return
     what_to_do = "use a CPU target, or an RPCRunner with a tracker"

@@ -206,11 +206,12 @@ def tune_network(
     is_on_this_cpu = is_local(runner) and target.kind.name == "llvm"
     if is_local(runner):
         THIS_MACHINE.check(target)
-    THIS_MACHINE.check_compiler(target)
     if builder is None or builder == "local":
         builder = LocalBuilder()
     elif isinstance(builder, str):
         builder = ms.Builder.create(builder)
+    if isinstance(builder, (LocalBuilder, ms.builder.LocalBuilder)):
+        THIS_MACHINE.check_compiler(target)
     ours = [stage for stage in (builder, runner) if isinstance(stage, (LocalBuilder, LocalRunner))]
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)

@@ -311,7 +311,9 @@ class Search(ABC):
 
     def _say_if_slow(self) -> AbstractContextManager[None]:
         """Say what is done meanwhile: a predicate can be slow."""
-        return say_if_long(f"looking for what the constraint {self._constraint_name} allows")
+        constraint = self.space.constraint
+        allowed = f"what the constraint {self._constraint_name} allows"
+        return say_if_long(f"looking for {allowed if constraint else 'what is left'}")
 
     @property
     def _constraint_name(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,6 +25,8 @@ Uploader = Callable[[Any], Callable[[], Any]]
 # Seconds to wait for a free remote device, and the most that the tracker's protocol can tell.
 REQUEST_TIMEOUT = 300
 _LONGEST_SESSION = 2**31 - 1
+# Seconds to give one back.
+_CLOSE_TIMEOUT = 10
 # The shortest duration of one timing, in milliseconds.
 MIN_REPEAT_MS = 50
 # Largest error that rounding explains, relative to an output's largest value: where numbers have 16
@@ -121,9 +123,8 @@ def remote_session(
         with tempfile.TemporaryDirectory() as folder:
 
             def upload(library: Any) -> Callable[[], Any]:
-                file = (
-                    Path(folder) / f"{next(names)}.tar"
-                )  # object code, which is linked over there
+                # object code, which is linked over there
+                file = Path(folder) / f"{next(names)}.tar"
                 library.export_library(str(file))
                 session.upload(str(file))
                 # once: the server links it, and keeps what it has loaded
@@ -136,7 +137,9 @@ def remote_session(
         raise
     finally:
         if not may_be_used:  # the garbage collector may find what is left of it much later
-            session.get_function("CloseRPCConnection")()
+            with suppress(Exception):  # a device that is gone
+                close = session.get_function("CloseRPCConnection")
+                run_with_timeout(_CLOSE_TIMEOUT, close, "a device to be given back")
 
 
 def may_crash(inputs: Iterable[Array], dtypes: Iterable[str]) -> bool:
@@ -158,6 +161,7 @@ def run_alone(kind: str, module: str, run: Callable[..., Any], *arguments: Any) 
             call_once(module, run, *arguments)
     except ChildProcessError as error:
         why = "by which it may divide" if kind == "untuned" else "unlike the untuned one"
+        why += ", or memory ran out"
         raise RuntimeError(
             f"the {kind} network ends the process that runs it on random integers, {why}"
         ) from error

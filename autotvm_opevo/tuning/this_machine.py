@@ -14,11 +14,13 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import last_line
+from autotvm_opevo._utils.timeouts import run_compiler
 
 # Those that are there to compute; others may be a slow substitute on a machine without any.
 _GPUS = ("cuda", "rocm", "metal")
@@ -169,11 +171,12 @@ class ThisMachine:
         if "gpu" not in target.keys:
             return
         try:
-            self._compile(target)
-        except Exception as error:  # of many kinds
+            run_compiler(partial(self._compile, target), f"compiling a first kernel for {target}")
+        except (ImportError, OSError, RuntimeError, ValueError) as error:
             needs = _CUDA_NEEDS if target.kind.name == "cuda" else ""
+            why = last_line(str(error.__cause__ or error))
             raise RuntimeError(
-                f"TVM cannot compile for {target}: {last_line(str(error))}{needs}; or tune for llvm"
+                f"TVM cannot compile for {target}: {why}{needs}; or tune for llvm"
             ) from error
 
     def cannot_run(self, target: Any) -> ValueError:

@@ -63,18 +63,20 @@ def test_what_cannot_be_built_is_an_error_where_it_is_waited_for():
 
 def test_a_build_that_is_abandoned_leaves_those_of_the_next_task_alone():
     """As after early stopping, when the next tuner gets the same builder."""
-    going_on, done = threading.Event(), threading.Event()
+    begun, going_on, done = (threading.Event() for _ in range(3))
 
     class Slow(autotvm.LocalBuilder):
         def build(self, measure_inputs):
             self.tmp_dir = tempfile.mkdtemp()
             if measure_inputs[0].config.index == 1:
+                begun.set()
                 going_on.wait(TIMEOUT)
             return [BuildResult(self.tmp_dir, (), None, 0.0)]
 
     task, builder = matmul_task(64), Slow()
     first = BuildAhead(builder, lambda built: inputs(task, 1))
     first.build(inputs(task, 0))  # begins with the next one
+    assert begun.wait(TIMEOUT)
     first.close()
     second = BuildAhead(builder, lambda built: [])
     (built,) = second.build(inputs(task, 2))

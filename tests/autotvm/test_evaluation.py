@@ -1,5 +1,7 @@
 """Networks as they are built to be compared: in layouts that are right."""
 
+import platform
+
 import numpy as np
 import pytest
 import tvm
@@ -73,6 +75,7 @@ def test_usual_networks_are_built_twice(networks, tmp_path, monkeypatch, caplog)
     assert not caplog.text
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="division by zero ends no process")
 def test_a_network_that_divides_by_zero_is_tuned_but_not_compared(tmp_path):
     x, n = relay.var("x", shape=(1, 64)), relay.var("n", shape=(64,), dtype="int32")
     quotients = relay.cast(relay.floor_divide(relay.const(7), n), "float32")

@@ -227,7 +227,8 @@ class TestBudget:
         result = tune(tmp_path / "log.json", 120, mod=one_layer(), measure_option=option)
         assert [row.trials <= 48 for row in result.rows if not row.works] == [True]
 
-    def test_rounds_fill_the_builders_where_one_batch_follows_the_other(self, tmp_path):
+    @pytest.mark.parametrize("tuner", [NoSETuner, partial(OpEvoTuner, surrogate=None)])
+    def test_rounds_fill_the_builders_where_one_batch_follows_the_other(self, tmp_path, tuner):
         """With tuners that propose as many as they are asked for."""
         runner = SyntheticRunner()
         option = runner.option(batch=64)
@@ -235,7 +236,7 @@ class TestBudget:
         option["runner"].run = lambda inputs, builds: (
             sizes.append(len(inputs)) or run(inputs, builds)
         )
-        options = {"measure_option": option, "tuner": NoSETuner}
+        options = {"measure_option": option, "tuner": tuner}
         tune(tmp_path / "log.json", 128, mod=one_layer(), **options)
         assert sizes[0] >= 60
 

@@ -130,6 +130,25 @@ def test_a_gpu_without_a_compiler_fails(monkeypatch, quick_cpu):
     assert "TVM cannot compile for cuda: no nvcc" in finding.what_to_do
 
 
+@pytest.mark.parametrize(
+    ("query", "patience", "problem"),
+    [
+        ("import os; os.abort()", 60, "compiling a kernel ended with -6"),
+        ("import time; time.sleep(60)", 1, "no kernel was compiled within 1 s"),
+    ],
+)
+def test_a_gpu_whose_driver_crashes_or_hangs_fails(
+    monkeypatch, quick_cpu, query, patience, problem
+):
+    monkeypatch.setattr(doctor, "_GPU_QUERY", query)
+    monkeypatch.setattr(doctor, "_PATIENCE", patience)
+    found = doctor.subprocess.CompletedProcess([], 0, stdout="llvm cuda")
+    ask = doctor._ask
+    monkeypatch.setattr(doctor, "_ask", lambda text: ask(text) if text == query else found)
+    finding = by_name(doctor._devices(autotvm=True))["GPU"]
+    assert (finding.ok, finding.what_to_do) == (False, problem)
+
+
 def test_without_a_gpu_it_explains_how_to_avoid_waiting_forever(monkeypatch, quick_cpu):
     monkeypatch.setattr(doctor, "_QUERY", "print('llvm')")
     finding = by_name(doctor._devices(autotvm=True))["GPU"]

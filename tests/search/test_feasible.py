@@ -2,6 +2,7 @@
 
 import logging
 import math
+import re
 import time
 from functools import partial
 
@@ -194,7 +195,7 @@ def test_where_a_slow_constraint_rejects_a_small_space_it_says_what_takes_long(m
         return False
 
     OpEvo(Space(knobs(POWERS, 2), is_slow), seed=0).ask(1)
-    assert "is_slow allows: 0 s so far" in capsys.readouterr().err
+    assert re.search(r"is_slow allows: \d+ s so far", capsys.readouterr().err)
 
 
 def test_a_small_space_that_is_exhausted_needs_no_warning(caplog):

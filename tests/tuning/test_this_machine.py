@@ -1,6 +1,7 @@
 """The target of this machine, by what a TVM finds on it and by what has run."""
 
 import json
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -249,6 +250,16 @@ def test_a_gpu_without_a_compiler_is_refused_with_what_is_missing():
         this.check_compiler(FakeGpu("cuda"))
     with pytest.raises(RuntimeError, match=r"for rocm: .*'nvcc'; or tune for llvm"):
         this.check_compiler(FakeGpu("rocm"))
+
+
+def test_a_first_kernel_compiles_in_a_thread_that_ctrl_c_does_not_interrupt():
+    threads = []
+    this = ThisMachine(
+        fake_tvm("cuda"), FirstKernel(), lambda target: threads.append(threading.current_thread())
+    )
+    this.check_compiler(FakeGpu("cuda"))
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 @pytest.mark.parametrize(("cpu", "known"), [("znver2", KNOWN), ("", KNOWN), ("anything", [])])
