@@ -106,7 +106,8 @@ def _how_good(log: TuningLog, reached: Reached) -> str:
         if log.runs.limits:
             why = "the machine was slower when it was measured, or new operators have come since"
         text += f"; how fast this device can be is unknown: {why}"
-        if slowest := log.solved[:-1][:_MAX_NAMES]:
+        if len(log.solved) > 1:
+            slowest = log.solved[:_MAX_NAMES]
             share = math.fsum(operator.seconds for operator in slowest) / log.seconds
             text += f"; {share:.0%} of the time is {_some([op.name for op in slowest])}"
         return f"{text}."

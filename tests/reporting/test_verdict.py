@@ -133,13 +133,6 @@ def test_the_run_log_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path
     assert text == f"6.000 ms, 1.7 GFLOPS, 48% of what the roofline bounds allow; {most}."
 
 
-def test_the_slowest_operators_are_named_where_bounds_are_unknown_unless_they_are_all(tmp_path):
-    log = write(write(tmp_path / "log.json", [1e-3] * 4), [3e-3] * 4, "conv2d")
-    assert answers(log)["How good?"].endswith("; 75% of the time is conv2d 1x64.")
-    write(log, [4e-3] * 4, "pool")
-    assert answers(log)["How good?"].endswith("; 88% of the time is pool 1x64 and conv2d 1x64.")
-
-
 def test_limits_that_an_operator_exceeds_by_far_are_not_believed(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
     run_log = RunLog(f"{log}.journal")
