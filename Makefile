@@ -32,7 +32,7 @@ PARALLEL := --dist loadfile --no-loadscope-reorder
 # Tests start TVM a hundred times, which takes twice as long if its modules are compiled each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-tvm tune tune-network tune-relax test test-autotvm test-meta-schedule docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-transfer figures clean
+.PHONY: help setup setup-tvm tune tune-network tune-relax test test-autotvm test-meta-schedule docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-transfer figures clean
 ifndef SUITES
 .NOTPARALLEL:
 endif
@@ -52,8 +52,7 @@ help:
 	@echo "make bench-sensitivity  vary OpEvo's parameters on the same search spaces (3 minutes)"
 	@echo "make bench-hardware     reproduce the paper's Tables 1 to 3 on this device (a night)"
 	@echo "make bench-overhead     measure the tuners' own time (7 minutes)"
-	@echo "make bench-network      compare tuners and task schedulers on whole networks (over an hour)"
-	@echo "make bench-alexnet      compare the latency of AlexNet over the time of tuning with that of XGBTuner (an hour)"
+	@echo "make bench-network      compare tune_network with XGBTuner on whole networks (an hour)"
 	@echo "make bench-transfer     compare OpEvo with and without results of other shapes (3 minutes; ARGS=FOLDER of landscapes of devices)"
 	@echo "make figures            draw the paper's Figures 1 and 2"
 	@echo "make setup              make the environment with AutoTVM only, $(ENV)"
@@ -127,9 +126,6 @@ bench-overhead: setup
 
 bench-network: setup
 	@$(RUN) -m benchmarks.network $(ARGS)
-
-bench-alexnet: setup
-	@$(RUN) -m benchmarks.time_to_quality $(ARGS)
 
 bench-transfer: setup
 	@$(RUN) -m benchmarks.transfer $(ARGS)

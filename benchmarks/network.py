@@ -1,126 +1,123 @@
-"""Compare tuners and task schedulers on whole networks.
+"""A whole Relay network, tuned as TVM's tutorial does it, with XGBTuner, and with `tune_network`.
 
-    python -m benchmarks.network  # AlexNet and ResNet-18, over an hour on two cores
-    python -m benchmarks.network --networks alexnet --trials 200 --methods tutorial gradient+opevo
+    python -m benchmarks.network  # AlexNet and ResNet-18, five seeds: over an hour on two cores
+    python -m benchmarks.network --networks resnet-18 --seeds 1 --methods tutorial tune_network
 
-Every network is tuned several times with the same number of trials by each method, in turn.
-``tutorial`` is XGBTuner as TVM's tutorial tune_relay_x86.py has it, with its builder and runner,
-but not its thousands of trials per task; the others measure with this package's. Without transfer,
-tasks learn neither from each other nor from the bundled tuning records. The tuned networks and the
-untuned one are then compiled and timed interleaved, in rounds with new memory. A stopped benchmark
-resumes from the logs in ``--out``.
+``tutorial`` is XGBTuner as TVM's tutorial tune_relay_x86.py has it: convolutions only, one after
+the other, with AutoTVM's builder and runner, and layouts chosen by its graph tuner, which takes
+minutes. ``XGBTuner`` has all tasks, with the builder and runner of `tune_network`. Each network has
+the same trials with all methods; both divide them equally among tasks. XGBTuner draws the first 64
+of a task at random. The methods take turns. The networks of a repetition, the untuned one, and the
+one with TopHub's records, if ``--tophub`` is given, are then timed in turn, in rounds with new
+memory, and their outputs compared. A stopped benchmark resumes.
 """
 
 import argparse
-import hashlib
+import random
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import tvm
-from tvm import autotvm
+from tvm import autotvm, relay
+from tvm.autotvm.graph_tuner import DPTuner
 
-from autotvm_opevo.autotvm import OpEvoTuner, default_measure_option, tune_network
-from autotvm_opevo.autotvm.evaluation import Instance, build, random_inputs
+from autotvm_opevo.autotvm import tune_network
+from autotvm_opevo.autotvm.evaluation import build, load_networks, open_device
+from autotvm_opevo.autotvm.extraction import extract, without_tophub
 from autotvm_opevo.autotvm.folding import fold
+from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.networks import relay as workloads
-from benchmarks import markdown
+from autotvm_opevo.tuning.comparison import Comparison
+from benchmarks import publish
+from benchmarks.environment import environment
+from benchmarks.network_table import UNTUNED, table
+from benchmarks.resume import run_missing
+
+# Seconds for timing all networks of a repetition.
+_TIMING_SECONDS = 60.0
+TOPHUB = "untuned, TopHub"
 
 
-class TvmRunner(autotvm.LocalRunner):
-    """AutoTVM's, for which `tune_network` would take this package's; a user's own stays."""
+@without_tophub()
+def tune_tutorial(mod, params, target, folder, trials, seed):
+    """XGBTuner and the graph tuner, as the tutorial has them; returns the network."""
+    random.seed(seed)
+    np.random.seed(seed)  # of TVM's tuners
+    mod, log, schedule = fold(mod, params), str(folder / "log.json"), str(folder / "graph.json")
+    convolution = relay.op.get("nn.conv2d")
+    tasks = autotvm.task.extract_from_program(mod["main"], {}, target, ops=(convolution,))
+    runner = autotvm.LocalRunner(number=1, repeat=10, min_repeat_ms=0, enable_cpu_cache_flush=True)
+    for task in tasks:
+        size = min(trials // len(tasks), len(task.config_space))
+        autotvm.tuner.XGBTuner(task).tune(
+            n_trial=size,
+            measure_option=autotvm.measure_option(autotvm.LocalBuilder(), runner),
+            callbacks=[autotvm.callback.log_to_file(log)],
+        )
+    shapes = {
+        data.name_hint: [int(size) for size in data.checked_type.shape]
+        for data in relay.transform.InferType()(mod)["main"].params
+    }
+    about = {"log_file": str(folder / "graph_tuner.log"), "name": str(folder)}
+    graph_tuner = DPTuner(mod["main"], shapes, log, [convolution], target, **about)
+    graph_tuner.benchmark_layout_transform(min_exec_num=2000)
+    graph_tuner.run()
+    graph_tuner.write_opt_sch2record_file(schedule)
+    with autotvm.apply_graph_best(schedule), tvm.transform.PassContext(opt_level=3):
+        return relay.build(mod, target=target)
 
 
-def tutorial_measure_option(target):
-    runner = TvmRunner(number=1, repeat=10, min_repeat_ms=0, enable_cpu_cache_flush=True)
-    return autotvm.measure_option(builder=autotvm.LocalBuilder(), runner=runner)
+def tune_ours(mod, params, target, folder, trials, seed, **options):
+    """`tune_network`; returns the network."""
+    result = tune_network(
+        mod, params, target, folder / "log.json", trials, seed=seed, evaluate=False, **options
+    )
+    return build(fold(mod, params), target, Path(result.best_file))
 
 
-# How often each network is timed in a round.
-_REPEATS = 9
-# Task scheduler, tuner, and what makes the measure option.
 METHODS = {
-    "tutorial": (
-        "equal",
-        partial(autotvm.tuner.XGBTuner, loss_type="rank"),
-        tutorial_measure_option,
-    ),
-    "equal+xgb": ("equal", autotvm.tuner.XGBTuner, default_measure_option),
-    "equal+opevo": ("equal", OpEvoTuner, default_measure_option),
-    "gradient+opevo": ("gradient", OpEvoTuner, default_measure_option),
-    "gradient+opevo, no transfer": ("gradient", OpEvoTuner, default_measure_option),
+    "XGBTuner": partial(tune_ours, tuner=autotvm.tuner.XGBTuner, task_scheduler="equal"),
+    "tune_network, no transfer": partial(tune_ours, transfer=False),
+    "tune_network": tune_ours,
+    "tutorial": tune_tutorial,
 }
 
 
-def digest(target):
-    """A few characters that tell apart logs of other targets."""
-    return hashlib.sha256(str(target).encode()).hexdigest()[:8]
-
-
-def tune_all(name, target, options):
-    """Tune a network with each method; return each repetition's file of best records and its
-    seconds of tuning.
-    """
-    mod, params = workloads.network(name)
-    tuned = {method: [] for method in options.methods}
-    about = digest(target)
-    methods = [(method, METHODS[method]) for method in options.methods]
-    for repetition in range(options.repetitions):
-        first = repetition % len(methods)  # each method is first in turn
-        for method, (task_scheduler, tuner, measure_option) in methods[first:] + methods[:first]:
-            log = options.out / f"{name}-{method}-{options.trials}-{about}-{repetition}.json"
-            seconds = log.with_suffix(".seconds")  # of tuning, unknown for a run that was stopped
+def repetition(job, tophub):
+    """Seconds of tuning and milliseconds of each method's network, and of those without tuning."""
+    mod, params = workloads.network(job["network"])
+    target, names = tvm.target.Target(job["target"]), job["methods"]
+    first = job["seed"] % len(names)  # each method is first in turn
+    whole = fold(mod, params)
+    trials = job["trials_per_task"] * len(extract(whole, target).tasks)
+    built, seconds = {UNTUNED: build(whole, target)}, {}
+    if tophub:
+        built[TOPHUB] = build(whole, target, tophub)
+    for name in names[first:] + names[:first]:
+        with tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()
-            result = tune_network(
-                mod,
-                params,
-                target,
-                log,
-                trials=options.trials,
-                measure_option=measure_option(target),
-                tuner=tuner,
-                task_scheduler=task_scheduler,
-                seed=repetition,
-                evaluate=False,
-                transfer="no transfer" not in method,
-            )
-            if result.measured == options.trials:
-                seconds.write_text(str(time.perf_counter() - start))
-            took = float(seconds.read_text()) if seconds.exists() else float("nan")
-            print(
-                f"{name} {method} {repetition}: {result.latency * 1e3:.2f} ms estimated, "
-                f"{took:.0f} s",
-                flush=True,
-            )
-            tuned[method].append((result.best_file, took))
-    return tuned
+            network = METHODS[name](mod, params, target, Path(folder), trials, job["seed"])
+            seconds[name] = time.perf_counter() - start
+            built[name] = network
+    others = [*(built.keys() - {UNTUNED, *names}), *names]
+    comparison = Comparison(others)
+    with open_device(target, LocalRunner()) as (device, upload):
+        loaders = load_networks([built[n] for n in [UNTUNED, *others]], whole, device, upload)
+        comparison.time_networks(loaders, _TIMING_SECONDS)
+    if not comparison.outputs_match:  # kept, or the next run would draw again
+        errors = dict(zip(others, comparison.relative_errors))
+        return {"seconds": seconds, "milliseconds": {}, "relative_errors": errors}
+    latencies = [comparison.race.latency(i).value for i in range(1 + len(others))]
+    milliseconds = {name: 1e3 * latency for name, latency in zip([UNTUNED, *others], latencies)}
+    return {"seconds": seconds, "milliseconds": milliseconds}
 
 
-def time_all(name, target, files, rounds):
-    """Seconds of each network in each round, of which each has newly allocated weights; all outputs
-    must agree.
-    """
-    mod, params = workloads.network(name)
-    mod = fold(mod, params)
-    libraries = [build(mod, target, Path(file) if file else None) for file in files]
-    medians = []
-    for _ in range(rounds):
-        instances = [
-            Instance(library, tvm.device(target.kind.name), random_inputs(mod))
-            for library in libraries
-        ]
-        expected, *others = [instance.outputs()[0] for instance in instances]
-        for output in others:
-            np.testing.assert_allclose(output, expected, rtol=1e-3, atol=1e-4)
-        in_turn = [[instance.seconds() for instance in instances] for _ in range(_REPEATS)]
-        medians.append(np.median(in_turn, axis=0))
-    return np.array(medians).T
-
-
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(
-        description="Compare tuners and task schedulers on whole networks."
+        description="Compare tune_network with XGBTuner on whole networks."
     )
     parser.add_argument(
         "--networks",
@@ -128,35 +125,38 @@ def main():
         default=["alexnet", "resnet-18"],
         choices=sorted(workloads.NETWORKS),
     )
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--target", default="llvm -mcpu=core-avx2")
     parser.add_argument(
-        "--trials", type=int, default=96, help="per network, over all its tasks (default: 96)"
+        "--trials-per-task", type=int, default=16, help="on average over tasks (default: 16)"
     )
-    parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=5, help="of the final timing (default: 5)")
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument(
-        "--out", type=Path, default=Path("tuned/network"), help="folder for the logs"
+        "--methods",
+        nargs="+",
+        default=list(METHODS)[:3],
+        choices=list(METHODS),
+        help="the first is the baseline",
     )
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    target = tvm.target.Target(options.target)
-
-    rows = []
-    for name in options.networks:
-        tuned = tune_all(name, target, options)
-        files = [None, *(file for runs in tuned.values() for file, _ in runs)]
-        untuned, *each = 1e3 * np.median(time_all(name, target, files, options.rounds), axis=1)
-        medians = iter(each)
-        rows.append([name, "untuned", f"{untuned:.2f}", "", ""])
-        for method, runs in tuned.items():
-            milliseconds = np.array([next(medians) for _ in runs])
-            spread = f"({milliseconds.min():.2f} to {milliseconds.max():.2f})"
-            latency, seconds = np.median(milliseconds), np.median([took for _, took in runs])
-            speedup = f"{untuned / latency:.2f}"
-            rows.append([name, method, f"{latency:.2f} {spread}", speedup, f"{seconds:.0f}"])
-    print(f"\n{options.trials} trials per network, {options.repetitions} repetitions, {target}\n")
-    print(markdown.table(["network", "", "ms (min to max)", "speedup", "seconds of tuning"], rows))
+    parser.add_argument("--tophub", type=Path, help="file of TopHub's records for the target")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("tuned/network.jsonl"),
+        help="results, one repetition per line",
+    )
+    publish.add_option(parser)
+    options = parser.parse_args(arguments)
+    about = {key: getattr(options, key) for key in ("target", "trials_per_task", "methods")}
+    jobs = [
+        {"network": name, "seed": seed, **about, **environment("llvm")}
+        for seed in range(options.seeds)
+        for name in options.networks
+    ]
+    run = partial(repetition, tophub=options.tophub)
+    text = table(run_missing(jobs, run, options.out, unit="repetition"))
+    if options.publish:
+        publish.publish(options.publish, text, "network", arguments)
+    print(text)
 
 
 if __name__ == "__main__":

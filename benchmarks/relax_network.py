@@ -18,7 +18,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.lowering.entry import bind_params
@@ -34,10 +33,10 @@ from autotvm_opevo.meta_schedule import (
 from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.evaluation import network_loader, open_device, random_inputs
 from autotvm_opevo.networks import relax as workloads
-from benchmarks import markdown, publish
+from benchmarks import publish
 from benchmarks.environment import environment
+from benchmarks.network_table import UNTUNED, table
 from benchmarks.resume import run_missing
-from benchmarks.statistics import geometric_mean_interval
 from benchmarks.workloads import cpu
 
 # Seconds for timing all networks of a repetition.
@@ -99,56 +98,8 @@ def repetition(job):
     if not comparison.outputs_match:  # kept, or the next run would draw again
         return {"seconds": seconds, "milliseconds": {}, "relative_errors": errors}
     latencies = [comparison.race.latency(i).value for i in range(1 + len(names))]
-    milliseconds = {name: 1e3 * latency for name, latency in zip(["untuned", *names], latencies)}
+    milliseconds = {name: 1e3 * latency for name, latency in zip([UNTUNED, *names], latencies)}
     return {"seconds": seconds, "milliseconds": milliseconds, "relative_errors": errors}
-
-
-def table(runs):
-    """Medians and ranges over the repetitions; those whose outputs differ are listed below it."""
-    wrong = [run for run in runs if not run["milliseconds"]]
-    runs = [run for run in runs if run["milliseconds"]]
-    rows = []
-    for network, name in dict.fromkeys(
-        (run["network"], name) for run in runs for name in run["milliseconds"]
-    ):
-        mine = [run for run in runs if run["network"] == network]
-        latency = np.array([run["milliseconds"][name] for run in mine])
-        speedup = np.array([run["milliseconds"][mine[0]["methods"][0]] for run in mine]) / latency
-        seconds = [run["seconds"].get(name, np.nan) for run in mine]
-        took = "" if np.isnan(seconds).any() else f"{np.median(seconds):.0f}"
-        rows.append([network, name, _spread(latency), _spread(speedup), took])
-    baseline = runs[0]["methods"][0] if runs else ""
-    text = markdown.table(
-        ["network", "", "ms", f"times as fast as {baseline}", "seconds of tuning"], rows
-    )
-    leads = [_lead(network, runs) for network in dict.fromkeys(run["network"] for run in runs)]
-    failures = [
-        f"{run['network']}, seed {run['seed']}: outputs differ, errors {run['relative_errors']}"
-        for run in wrong
-    ]
-    return "\n\n".join([text, *leads, *failures]).strip()
-
-
-def _lead(network, runs):
-    """How many times as fast the last method is as each of the others, with intervals, if there are
-    enough repetitions.
-    """
-    mine = [run["milliseconds"] for run in runs if run["network"] == network]
-    *others, last = runs[0]["methods"]
-    if len(mine) < 3:
-        return ""
-    leads = []
-    for other in others:
-        interval = geometric_mean_interval([one[other] / one[last] for one in mine])
-        leads.append("{:.2f} times ({:.2f} to {:.2f}) as fast as {}".format(*interval, other))
-    return (
-        f"{network}: {last} is {' and '.join(leads)}. Geometric means over {len(mine)} seeds, 95% "
-        "intervals by Student's t of logarithms."
-    )
-
-
-def _spread(values):
-    return f"{np.median(values):.3g} ({values.min():.3g} to {values.max():.3g})"
 
 
 def main(arguments=None):
