@@ -1,15 +1,18 @@
-"""A whole Relay network, tuned as TVM's tutorial does it, with XGBTuner, and with `tune_network`.
+"""A whole Relay network, tuned with XGBTuner, with `tune_network`, and as TVM's tutorials do it.
 
     python -m benchmarks.network  # AlexNet and ResNet-18, five seeds: over an hour on two cores
     python -m benchmarks.network --networks resnet-18 --seeds 1 --methods tutorial tune_network
 
-``tutorial`` is XGBTuner as TVM's tutorial tune_relay_x86.py has it: convolutions only, one after
-the other, with AutoTVM's builder and runner, and layouts chosen by its graph tuner, which takes
-minutes. ``XGBTuner`` has all tasks, with the builder and runner of `tune_network`. Each network has
-the same trials with all methods; both divide them equally among tasks. XGBTuner draws the first 64
-of a task at random. The methods take turns. The networks of a repetition, the untuned one, and the
-one with TopHub's records, if ``--tophub`` is given, are then timed in turn, in rounds with new
-memory, and their outputs compared. A stopped benchmark resumes.
+``XGBTuner`` has all tasks, with the builder and runner of `tune_network`. ``tutorial`` is XGBTuner
+as TVM's tutorial tune_relay_x86.py has it: convolutions only, one after the other, with AutoTVM's
+builder and runner, and layouts chosen by its graph tuner, which takes minutes. ``Ansor`` is TVM's
+auto_scheduler, with layouts as in tune_network_x86.py. Each network has the same trials with all
+methods; those with XGBTuner divide them equally among tasks, and draw the first 64 of a task at
+random.
+
+The methods take turns. The networks of a repetition, the untuned one, and the one with TopHub's
+records, if ``--tophub`` is given, are then timed in turn, in rounds with new memory, and their
+outputs compared. A stopped benchmark resumes.
 """
 
 import argparse
@@ -21,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import tvm
-from tvm import autotvm, relay
+from tvm import auto_scheduler, autotvm, relay
 from tvm.autotvm.graph_tuner import DPTuner
 
 from autotvm_opevo.autotvm import tune_network
@@ -41,11 +44,16 @@ _TIMING_SECONDS = 60.0
 TOPHUB = "untuned, TopHub"
 
 
+def seed_tvm(seed):
+    """TVM's own tuners take no seed."""
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+
+
 @without_tophub()
 def tune_tutorial(mod, params, target, folder, trials, seed):
     """XGBTuner and the graph tuner, as the tutorial has them; returns the network."""
-    random.seed(seed)
-    np.random.seed(seed)  # of TVM's tuners
+    seed_tvm(seed)
     mod, log, schedule = fold(mod, params), str(folder / "log.json"), str(folder / "graph.json")
     convolution = relay.op.get("nn.conv2d")
     tasks = autotvm.task.extract_from_program(mod["main"], {}, target, ops=(convolution,))
@@ -70,6 +78,29 @@ def tune_tutorial(mod, params, target, folder, trials, seed):
         return relay.build(mod, target=target)
 
 
+@without_tophub()
+def tune_ansor(mod, params, target, folder, trials, seed):
+    """TVM's auto_scheduler, as its tutorial has it; returns the network."""
+    seed_tvm(seed)
+    layouts = relay.transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})
+    with tvm.transform.PassContext(opt_level=3):
+        mod = layouts(fold(mod, params))
+    log = str(folder / "log.json")
+    tasks, weights = auto_scheduler.extract_tasks(mod["main"], {}, target)
+    options = auto_scheduler.TuningOptions(
+        num_measure_trials=trials,
+        runner=auto_scheduler.LocalRunner(repeat=10, enable_cpu_cache_flush=True),
+        measure_callbacks=[auto_scheduler.RecordToFile(log)],
+        verbose=0,
+    )
+    auto_scheduler.TaskScheduler(tasks, weights).tune(options)
+    context = tvm.transform.PassContext(
+        opt_level=3, config={"relay.backend.use_auto_scheduler": True}
+    )
+    with auto_scheduler.ApplyHistoryBest(log), context:
+        return relay.build(mod, target=target)
+
+
 def tune_ours(mod, params, target, folder, trials, seed, **options):
     """`tune_network`; returns the network."""
     result = tune_network(
@@ -83,6 +114,7 @@ METHODS = {
     "tune_network, no transfer": partial(tune_ours, transfer=False),
     "tune_network": tune_ours,
     "tutorial": tune_tutorial,
+    "Ansor": tune_ansor,
 }
 
 

@@ -71,8 +71,7 @@ def _lead(network: str, runs: Sequence[Run]) -> str:
         leads.append("{:.2f} times ({:.2f} to {:.2f}) as fast as {}".format(*interval, other))
     return (
         f"{network}: {last} is {', '.join(leads[:-1])}{' and ' * (len(leads) > 1)}{leads[-1]}. "
-        f"Geometric means over {len(mine)} seeds, 95% intervals by Student's t of logarithms. Where "
-        "the untuned network is faster than another, it stands for it."
+        f"Geometric means over {len(mine)} seeds, 95% intervals by Student's t of logarithms."
     )
 
 

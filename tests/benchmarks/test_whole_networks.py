@@ -12,8 +12,10 @@ from benchmarks.network_table import UNTUNED
 def two_convolutions(batch):
     """One after the other, for which the graph tuner chooses layouts."""
     data = relay.var("data", shape=(batch, 16, 14, 14))
-    hidden = relay.nn.relu(relay.nn.conv2d(data, relay.var("w0"), channels=16, kernel_size=(3, 3)))
-    last = relay.nn.conv2d(hidden, relay.var("w1"), channels=16, kernel_size=(3, 3))
+    hidden = relay.nn.relu(
+        relay.nn.conv2d(data, relay.var("first_weight"), channels=16, kernel_size=(3, 3))
+    )
+    last = relay.nn.conv2d(hidden, relay.var("last_weight"), channels=16, kernel_size=(3, 3))
     body = relay.nn.batch_flatten(relay.nn.relu(last))
     return testing.create_workload(relay.Function(relay.analysis.free_vars(body), body))
 
@@ -26,7 +28,9 @@ def test_each_method_tunes_and_a_second_run_measures_nothing(tmp_path, monkeypat
     command += ["--methods", *network.METHODS, "--out", str(tmp_path / "runs.jsonl")]
     network.main(command)
     first, runs = capsys.readouterr().out, (tmp_path / "runs.jsonl").read_bytes()
-    rows = [line.split(" | ") for line in first.splitlines() if line.startswith("| convolutions | ")]
+    rows = [
+        line.split(" | ") for line in first.splitlines() if line.startswith("| convolutions | ")
+    ]
     assert [row[1] for row in rows] == [UNTUNED, *network.METHODS]
     assert all(float(row[2].partition(" ")[0]) > 0 for row in rows)
     network.main(command)
