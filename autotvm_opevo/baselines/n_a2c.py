@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +23,7 @@ _MAX_EPISODES = 20
 _BUFFER_SIZE, _UPDATES, _MINIBATCH_SIZE = 1000, 5, 32
 
 
-@dataclass(frozen=True)
-class Action:
+class Action(NamedTuple):
     """Move the prime factor `p` from the `n`-th to the `m`-th part of a knob."""
 
     knob: str
@@ -40,8 +38,7 @@ class Action:
         return {**configuration, self.knob: tuple(parts)}
 
 
-@dataclass(frozen=True)
-class Transition:
+class Transition(NamedTuple):
     """A state, the action taken in it, and the next state; states are indices of configurations."""
 
     state: int
@@ -139,15 +136,9 @@ class NA2C(Search):
         self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float | None]
     ) -> None:
         super().tell(configurations, fitnesses)
-        evaluated = [
-            transition for transition in self._unrewarded if transition.next_state in self.results
-        ]
+        evaluated = [t for t in self._unrewarded if t.next_state in self.results]
         if evaluated and self._ranking:
-            self._unrewarded = [
-                transition
-                for transition in self._unrewarded
-                if transition.next_state not in self.results
-            ]
+            self._unrewarded = [t for t in self._unrewarded if t.next_state not in self.results]
             self._replay_buffer.extend(evaluated)
             for _ in range(_UPDATES):
                 self._update_policy()
@@ -220,23 +211,15 @@ class NA2C(Search):
         for number in states:
             if number not in self._encoded:
                 state = self.space[number]
-                parts = [
-                    (part, product)
+                logarithms = [
+                    log(part) / log(max(product, 2)) - 0.5
                     for name, product in self._products.items()
                     for part in state[name]
                 ]
-                features = np.array(
-                    [log(part) / log(max(product, 2)) - 0.5 for part, product in parts]
-                )
-                mask = np.array(
-                    [state[action.knob][action.n] % action.p == 0 for action in self._actions],
-                    dtype=bool,
-                )
-                self._encoded[number] = features, mask
-        encoded = [self._encoded[number] for number in states]
-        return np.array([features for features, _ in encoded]), np.array(
-            [mask for _, mask in encoded]
-        )
+                mask = [state[action.knob][action.n] % action.p == 0 for action in self._actions]
+                self._encoded[number] = np.array(logarithms), np.array(mask, dtype=bool)
+        features, masks = zip(*(self._encoded[number] for number in states))
+        return np.array(features), np.array(masks)
 
 
 class ActorCritic:
