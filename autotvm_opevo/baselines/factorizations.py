@@ -35,8 +35,8 @@ def untiled(space: Space) -> Configuration:
     """Return the configuration without multi-level tiling, [N, 1, ..., 1], of a space of
     factorizations (appendix B).
 
-    >>> untiled(Space({"tile": Factorization(8, parts=3)}))
-    {'tile': (8, 1, 1)}
+    >>> untiled(Space({"tile": Factorization(8, parts=3), "k": Factorization(7, parts=1)}))
+    {'tile': (8, 1, 1), 'k': (7,)}
     """
     knobs = cast(dict[str, Factorization], space.knobs)
     return {name: (knob.product, *[1] * (knob.parts - 1)) for name, knob in knobs.items()}

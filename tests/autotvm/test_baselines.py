@@ -8,7 +8,6 @@ from small_templates import matmul_task, scaling_task
 from tvm import autotvm
 
 from autotvm_opevo.autotvm import GBFSTuner, NA2CTuner, NoSETuner, tuner
-from autotvm_opevo.topology import Factorization
 
 
 def splits_task():
@@ -74,10 +73,3 @@ def test_options_of_xgbtuner_are_ignored_and_others_refused(make, caplog, monkey
         match=rf"{make.__name__} got unknown options \['q'\]: its options are .* and seed;",
     ):
         make(splits_task(), q=0.5)
-
-
-def test_splits_are_factorizations():
-    assert all(
-        isinstance(knob, Factorization)
-        for knob in GBFSTuner(splits_task())._search.space.knobs.values()
-    )
