@@ -96,12 +96,9 @@ class Measurer(measurer.Measurer):
 
     def __exit__(self, *_: object) -> None:
         autotvm.GLOBAL_SCOPE.in_tuning = self._in_tuning
-        self._detach()
-        self._close(
-            self.pool.abort
-            if self.pool is not None
-            else getattr(self.runner, "interrupt", lambda: None)
-        )
+        self._attached = self._task = None  # what a user's runner needs, such as a server, ends now
+        # only what builds ahead has trials left that run
+        self._close(lambda: self.pool.abort() if self.pool else self.runner.interrupt())
         for owner in (self._builder, self.runner):
             if isinstance(owner, (LocalBuilder, LocalRunner)):
                 owner.close()
@@ -173,7 +170,7 @@ class Measurer(measurer.Measurer):
                 errors.add(result.error_no)
         # a server ends slow trials itself, so it must be dead: the next batch gets another
         if errors == {MeasureErrorNo.RUN_TIMEOUT}:
-            self._detach()
+            self._attached = self._task = None
         return results
 
     def _prepare(self, task: Task) -> None:
@@ -193,10 +190,6 @@ class Measurer(measurer.Measurer):
         self._builder.set_task(task, self._device_limits[target])
         self._on_this_cpu = self.pool is None and task.target.kind.name in CPU_TARGETS
         self._task = task
-
-    def _detach(self) -> None:
-        """Let go of what a runner of the user's needs, such as a server, which ends then."""
-        self._attached = self._task = None
 
     def _ask_device(self) -> Any:
         """Properties of the device that the builder needs, such as a GPU's shared memory."""
