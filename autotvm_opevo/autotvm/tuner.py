@@ -84,14 +84,11 @@ class SearchTuner(Tuner):
         name = type(self).__name__
         unknown = sorted(xgb_only.keys() - _XGB_ONLY)
         if unknown:
-            parameters = inspect.signature(type(self)).parameters
-            own = [
-                option for option in parameters if option not in ("task", "plan_size", "xgb_only")
-            ]
-            allowed = f"{', '.join(own[:-1])} and {own[-1]}"
+            parameters = inspect.signature(type(self)).parameters.values()
+            own = ", ".join(one.name for one in parameters if one.kind is one.KEYWORD_ONLY)
             raise TypeError(
-                f"{name} got unknown options {unknown}: its options are {allowed}; those of "
-                "XGBTuner are ignored"
+                f"{name} got unknown options {unknown}: its options are {own}; those of XGBTuner "
+                "are ignored"
             )
         if xgb_only:
             _warn_once(

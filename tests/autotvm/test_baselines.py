@@ -70,6 +70,6 @@ def test_options_of_xgbtuner_are_ignored_and_others_refused(make, caplog, monkey
     assert f"{make.__name__} ignores the options of XGBTuner ['loss_type']" in caplog.text
     with pytest.raises(
         TypeError,
-        match=rf"{make.__name__} got unknown options \['q'\]: its options are .* and seed;",
+        match=rf"{make.__name__} got unknown options \['q'\]: its options are .*, seed;",
     ):
         make(splits_task(), q=0.5)

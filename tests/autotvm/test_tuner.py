@@ -657,7 +657,7 @@ class TestArguments:
     def test_other_unknown_options_are_refused(self):
         with pytest.raises(
             TypeError,
-            match=r"unknown options \['popsize'\]: its options are parents_size, .* and seed",
+            match=r"unknown options \['popsize'\]: its options are parents_size, .*, seed;",
         ):
             OpEvoTuner(small_task(), popsize=8)
 
