@@ -255,12 +255,12 @@ class ForeignTuner:
         # Its `load_history` ignores fewer than 500. Its `update` knows a configuration by its
         # index, which is another one in a log of an earlier space, and takes none that a filter
         # rejects, as it may the untuned one.
-        task = self._tuner.task
-        own = [(self._knobs.own(measured.config), result) for measured, result in records]
+        task, knobs = self._tuner.task, self._knobs
+        known = [(knobs.configuration(measured.config), result) for measured, result in records]
         valid = [
-            (MeasureInput(task.target, task, config), result)
-            for config, result in own
-            if task.config_space.is_index_valid(config.index)
+            (MeasureInput(task.target, task, knobs.config_entity(configuration)), result)
+            for configuration, result in known
+            if knobs.space.is_feasible(configuration)
         ]
         if valid:
             self._update(*zip(*valid))

@@ -4,6 +4,8 @@ import pytest
 from instant_measuring import measured, result
 from small_templates import matmul_task, scaling_task
 from tvm import autotvm
+from tvm.autotvm.task.space import ConfigSpace
+from tvm.autotvm.tuner.model_based_tuner import ModelBasedTuner
 
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.task_state import ForeignTuner
@@ -150,6 +152,22 @@ def test_a_model_of_costs_does_not_learn_what_a_filter_rejects():
     assert inner.visited == {0, 2, 3}
     tuner.load_history(trials[1:2])
     assert inner.visited == {0, 2, 3}
+
+
+def test_a_model_of_costs_learns_where_tvm_has_no_filters(monkeypatch):
+    """As before TVM 0.11."""
+
+    class Model(ModelBasedTuner):
+        def __init__(self):
+            super().__init__(TASK, None, None, plan_size=64)
+
+        def update(self, inputs, results):
+            self.visited |= {measured.config.index for measured in inputs}
+
+    inner, trials = Model(), [record(i) for i in range(4)]
+    monkeypatch.delattr(ConfigSpace, "is_index_valid")
+    ForeignTuner(inner, {}, KNOBS).load_history(trials)
+    assert inner.visited == {*range(4)}
 
 
 def test_a_model_of_costs_learns_by_the_indices_of_its_own_space():
