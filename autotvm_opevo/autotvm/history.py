@@ -188,9 +188,9 @@ def read_history(files: Iterable[str | PathLike[str]], log: Path) -> History:
     OSError
         If a file cannot be read.
     """
-    history = History()
+    history, own = History(), log.resolve()  # the file of the best is beside what a link names
     for path, given in {Path(file).resolve(): file for file in files}.items():
-        if path in (log.resolve(), best_file(log).resolve()):
+        if path in (own, best_file(own).resolve()):
             continue
         if path.is_dir():
             raise ValueError(

@@ -166,6 +166,7 @@ class TestFiles:
         assert source.origin == str(other)
         assert source.space.knobs["tile_y"].product == 32
         assert len(source.results) == 6
+        assert not read_history([own, best], tmp_path / "link.json")
 
     def test_torn_lines_and_comments_are_skipped(self, tmp_path):
         file = write(
