@@ -268,9 +268,8 @@ def _is_crash_remnant(comments: Sequence[bytes], malformed: Sequence[bytes]) -> 
     Comments alone prove nothing: Markdown headings and shell scripts have them, too.
     """
     texts = [text for line in malformed if (text := line.strip())]
-    truncated = [
-        text for text in texts if text.startswith(RECORD_HEAD) or RECORD_HEAD.startswith(text)
-    ]
-    return texts == [text for text in truncated if jsonl.load(text) is jsonl.MALFORMED] and bool(
-        texts or not comments
+    return bool(texts or not comments) and all(
+        (text.startswith(RECORD_HEAD) or RECORD_HEAD.startswith(text))
+        and jsonl.load(text) is jsonl.MALFORMED
+        for text in texts
     )
