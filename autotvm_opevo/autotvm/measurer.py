@@ -264,12 +264,7 @@ def default_measure_option(
         builder = LocalBuilder(timeout, build_func=cc.create_shared, adaptive_timeout=True)
         runner = LocalRunner(timeout, **evaluation, pruning=1.5 if cpu else None)
     else:
-        host, port = tracker_address(host, port)
-        if key is None or host is None or port is None:
-            raise ValueError(
-                "devices need a key and their tracker's host and port, or TVM_TRACKER_HOST and "
-                f"TVM_TRACKER_PORT; {key!r}, {host!r} and {port!r} given"
-            )
+        key, host, port = tracker_address(key, host, port)
         # the device links, since it may be of another kind
         builder = LocalBuilder(timeout, adaptive_timeout=True)
         runner = autotvm.RPCRunner(

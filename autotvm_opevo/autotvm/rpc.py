@@ -82,14 +82,18 @@ def killed_after(seconds: float, *executors: PopenPoolExecutor | None) -> Iterat
         done.set()
 
 
-def tracker_address(host: str | None, port: int | None) -> tuple[str | None, int | None]:
-    """A tracker's host and port, which are those of the environment if they are not given; None if
-    it has none either.
+def tracker_address(key: str | None, host: str | None, port: int | None) -> tuple[str, str, int]:
+    """The key of devices, and their tracker's host and port, which are those of the environment if
+    they are not given; a `ValueError` if one is not known.
     """
-    return (
-        host or os.environ.get("TVM_TRACKER_HOST"),
-        port or int(os.environ.get("TVM_TRACKER_PORT") or 0) or None,
-    )
+    host = host or os.environ.get("TVM_TRACKER_HOST")
+    port = port or int(os.environ.get("TVM_TRACKER_PORT") or 0) or None
+    if not (key and host and port):
+        raise ValueError(
+            "devices need a key and their tracker's host and port, or TVM_TRACKER_HOST and "
+            f"TVM_TRACKER_PORT; {key!r}, {host!r} and {port!r} given"
+        )
+    return key, host, port
 
 
 def addresses(key: str, host: str, port: int) -> list[str]:
@@ -124,8 +128,9 @@ class DevicePool:
     """Devices behind an ``RPCRunner``. Each trial runs on whichever is free, and a second time if
     its session broke.
 
-    A runner without a tracker's address gets that of the environment, as by AutoTVM. Raises
-    `DevicePoolError` if no tracker answers there, or it has no device of the runner's key.
+    A runner without a tracker's address gets that of the environment, as by AutoTVM; a `ValueError`
+    if there is none. Raises `DevicePoolError` if no tracker answers there, or it has no device of
+    the runner's key.
 
     Attributes
     ----------
@@ -138,8 +143,8 @@ class DevicePool:
 
     def __init__(self, runner: RPCRunner) -> None:
         self._runner = runner
-        runner.host, runner.port = host, port = tracker_address(runner.host, runner.port)
-        self._tracker = f"{host}:{port}"
+        _, runner.host, runner.port = tracker_address(runner.key, runner.host, runner.port)
+        self._tracker = f"{runner.host}:{runner.port}"
         self._aborted = False
         self._refreshing = threading.Lock()
         self._numbers = count()

@@ -168,6 +168,13 @@ class TestDevicePool:
             caught.value
         )
 
+    @pytest.mark.parametrize("host", [None, "127.0.0.1"])
+    def test_a_runner_without_a_tracker_s_address_is_refused(self, monkeypatch, host):
+        for name in ("TVM_TRACKER_HOST", "TVM_TRACKER_PORT"):
+            monkeypatch.delenv(name, raising=False)
+        with pytest.raises(ValueError, match=f"or TVM_TRACKER_HOST.*; '{KEY}', {host!r} and None"):
+            rpc.DevicePool(autotvm.RPCRunner(KEY, host, None))
+
     def test_no_tracker_is_refused(self, tmp_path, monkeypatch):
         monkeypatch.setattr(rpc, "_TRACKER_TIMEOUT", 2.0)
         port = free_port()
