@@ -415,9 +415,7 @@ class Posterior:
         """Condition on a pending evaluation of point j: only the variance changes, as if the mean
         had been observed there.
         """
-        covariance = self._kernel.gram(self._x, self._x[j : j + 1], self._inverse_lengthscales)[
-            :, 0
-        ]
+        (covariance,) = self._kernel.gram(self._x[[j]], self._x, self._inverse_lengthscales)
         covariance -= self._whitened_cross_cov.T @ self._whitened_cross_cov[:, j]
         for update in self._updates:
             covariance -= update[j] * update

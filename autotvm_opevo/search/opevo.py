@@ -208,16 +208,12 @@ class OpEvo(Search):
             (self.space.vertices(number), -fitness)
             for fitness, number in self._ranking[: self.parents_size]
         ]
-        if len(parents) < self.parents_size:
-            best = parents[0][1] if parents else 1.0
-            # here, they may fail
-            unknown = [
-                (number, relative) for number, relative in portfolio if number not in self.results
-            ]
-            others = unknown[: self.parents_size - len(parents)]
-            parents += [
-                (self.space.vertices(number), best * relative) for number, relative in others
-            ]
+        best = parents[0][1] if parents else 1.0
+        parents += [
+            (self.space.vertices(number), best * relative)
+            for number, relative in portfolio
+            if number not in self.results  # where it may have failed
+        ][: self.parents_size - len(parents)]
         if self._acquisition is None or not (parents or self._transfer_model):
             for _ in range(self.offspring_size if parents else self.parents_size):
                 yield self._child(parents)
