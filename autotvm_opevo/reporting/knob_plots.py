@@ -80,7 +80,7 @@ def _knob_caption(knob: Knob) -> str:
         best_of = f"best of {len(knob.latencies)} " if len(knob.latencies) > len(tried) else ""
         total = f", out of {knob.size:,}" if knob.size else ""
         count = f"the {len(tried)} {best_of}values that were tried{total}"
-    return f"{count}; best: {best}." if len(tried) > 1 else f"{count}."
+    return f"{count}; best: {best}." if best and len(tried) > 1 else f"{count}."
 
 
 def draw_graph(knob: Knob, best: float) -> Figure:

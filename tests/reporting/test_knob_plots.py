@@ -10,7 +10,7 @@ from topologies import TOPOLOGIES
 from autotvm_opevo.reporting.figures import svg
 from autotvm_opevo.reporting.importance import Importance
 from autotvm_opevo.reporting.knob_graphs import Knob, positions
-from autotvm_opevo.reporting.knob_plots import draw_graph, importance_plots, tooltips
+from autotvm_opevo.reporting.knob_plots import draw_graph, importance_plots, knob_plots, tooltips
 from autotvm_opevo.topology import Factorization
 
 
@@ -59,3 +59,12 @@ def labels(topology, kind="tile"):
 def test_all_vertices_have_labels_if_there_is_room_else_the_best_one_has():
     assert labels(Factorization(16, parts=2)) == ["1x16", "2x8", "4x4", "8x2", "16x1"]
     assert len(labels(Factorization(784, parts=2))) == 1
+
+
+def test_of_a_knob_whose_values_all_failed_none_is_called_the_best():
+    """As of a sketch of which no trial succeeded."""
+    failed = Knob("tile", "tile", latencies={(8, 1): [np.inf], (4, 2): [np.inf]})
+    other = Knob("unroll", "number", latencies={0: [0.1], 16: [0.2]})
+    captions = [plot.caption for plot in knob_plots([failed, other])]
+    assert captions[0] == "the 2 values that were tried."
+    assert captions[1].endswith("; best: 0 (100.000 ms), 16 (200.000 ms).")
