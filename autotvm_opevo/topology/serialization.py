@@ -29,9 +29,8 @@ def from_json(kind: str, *arguments: Any) -> Topology:
     return KINDS[kind](*arguments)
 
 
-def _tiling(values: Sequence[Sequence[int]]) -> Topology:
-    tiles = list(map(tuple, values))
-    return InducedSubgraph(Tiling(tiles), tiles)
+def _tiling(values: Sequence[Any]) -> Topology:
+    return InducedSubgraph(Tiling(values), values)
 
 
 def _subgraph(values: Sequence[Any], kind: str, *arguments: Any) -> Topology:

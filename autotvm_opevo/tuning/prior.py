@@ -27,9 +27,9 @@ def read_prior(path: Path) -> Mapping[str, Sequence[Source]]:
     with open(path, encoding="utf-8") as file:
         for entry in map(json.loads, file):
             space = Space({name: from_json(*graph) for name, graph in entry["knobs"].items()})
-            results = {}
-            for *values, result in entry["results"]:
-                vertices = [tuple(value) if isinstance(value, list) else value for value in values]
-                results[space.index(dict(zip(space.knobs, vertices)))] = result
+            results = {
+                space.index(dict(zip(space.knobs, values))): result
+                for *values, result in entry["results"]
+            }
             sources[entry.get("template", "")].append(Source(space, results, COMMON_LAYERS))
     return dict(sources)
