@@ -283,9 +283,7 @@ class Runs:
     tuners: list[str] = field(default_factory=list)
     # Those that were tuned, the last one last.
     networks: list[Network] = field(default_factory=list)
-    # Of the last run: seconds of its network before and after tuning, and how many times as fast it
-    # is, or whether its outputs became others; why it ended, as in `TuningResult`; what started it;
-    # and its number of trials, those of earlier runs included.
+    # Of the last run: see `NetworkCompared`, `OutputsDiffered`, `RunEnded` and `RunStarted`.
     latency: tuple[float, float] | None = None
     speedup: Estimate | None = None
     outputs_differ: bool = False
@@ -296,9 +294,8 @@ class Runs:
     phases: dict[str, float] = field(default_factory=dict)
     runs_ended: int = 0
     devices_left: list[str] = field(default_factory=list)  # their addresses
-    # By task: its name in tables; the topology of each knob as JSON; operations; seconds that the
-    # machine needs for them at least; bytes of its tensors, and bytes per second of small arrays
-    # when that limit was measured; and the last time that its best trial was timed again.
+    # By task, the last that is known: see `RunStarted`, `KnobsMapped`, `MachineMeasured`, and
+    # `BestConfirmed`. Bandwidths are of small arrays when the limit was measured.
     names: dict[str, str] = field(default_factory=dict)
     knobs: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     flop: dict[str, float] = field(default_factory=dict)
@@ -306,11 +303,8 @@ class Runs:
     sizes: dict[str, float] = field(default_factory=dict)
     bandwidths: dict[str, float] = field(default_factory=dict)
     confirmed: dict[str, BestConfirmed] = field(default_factory=dict)
-    # Tasks whose limit is that of the memory, not of the operations.
     memory_bound: set[str] = field(default_factory=set)
-    # Of the file of the best: for how many tasks it has not the fastest, as in `TuningResult`; the
-    # tasks that it has no record of, though they have some; and those of networks that are better
-    # untuned.
+    # Of the file of the best: see `BestWritten`.
     aligned: int = 0
     left_out: set[str] = field(default_factory=set)
     untuned: set[str] = field(default_factory=set)
