@@ -134,6 +134,7 @@ def test_the_same_seed_proposes_the_same_and_touches_no_global_generator(make):
     before = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
     first, again, other = (run(make(tiles(), seed=seed), 40) for seed in (5, 5, 6))
     assert first == again != other
+    make(tiles()).ask(8)  # with a seed that is drawn
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before  # noqa: NPY002
 
 

@@ -6,6 +6,7 @@ from math import factorial
 import numpy as np
 import pytest
 from graph_edges import edges, is_connected
+from own_topologies import Ring
 from scipy.stats import chisquare
 
 from autotvm_opevo import random_walk
@@ -16,7 +17,6 @@ from autotvm_opevo.topology import (
     InducedSubgraph,
     Permutation,
     Tiling,
-    Topology,
     check_topology,
 )
 
@@ -149,20 +149,6 @@ class TestImplicitGraphs:
 
 
 def test_user_defined_topology_needs_a_size_and_three_methods():
-    class Ring(Topology):
-        """Numbers on a circle."""
-
-        size = 12
-
-        def __getitem__(self, index):
-            return range(12)[index]
-
-        def index(self, value):
-            return range(12).index(value)
-
-        def neighbours(self, value):
-            return [(value - 1) % 12, (value + 1) % 12]
-
-    probabilities = random_walk.distribution(Ring(), 0, 0.5)
+    probabilities = random_walk.distribution(Ring(12), 0, 0.5)
     assert probabilities[1] == pytest.approx(probabilities[11])
-    assert is_connected(InducedSubgraph(Ring(), [0, 5, 6, 9]))
+    assert is_connected(InducedSubgraph(Ring(12), [0, 5, 6, 9]))

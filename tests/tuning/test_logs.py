@@ -52,10 +52,6 @@ OLD = json.dumps(
         "v": 0.1,
     }
 )
-RECORD = (
-    '[0, [[[["GetBlock", [], ["dense", "main"], ["b0"]]], []], [0.001], {"kind": "llvm"}, '
-    '[["TENSOR", "float32", [8, 64]]]]]'
-)
 WORKLOAD = '["1033843721384939238", "eyJyb290IjogMX0="]'
 RUN_LOG = (
     '{"type": "RunStarted", "time": 1795260407.0, "operators": [], "tuner": "OpEvoTuner", '

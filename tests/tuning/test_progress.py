@@ -14,7 +14,6 @@ from types import SimpleNamespace
 import pytest
 
 from autotvm_opevo._utils import timeouts
-from autotvm_opevo._utils.text import milliseconds
 from autotvm_opevo.tuning.result import UNLIMITED, ProgressDisplay, Row, table
 
 ROWS = [
@@ -91,14 +90,6 @@ def test_the_table_fits_on_80_columns():
     """The mark of the current task takes one more."""
     row = Row("conv2d_NCHWc.x86 1x512x7x7 512x512x3x3", 10_000, 0.0123, 1234.5, 1.0, "")
     assert max(map(len, table([row]).splitlines())) + 1 <= 80
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.0, "0"), (2.13e-6, "0.00213"), (0.0002, "0.2"), (0.0415, "41.500"), (3.0, "3000.000")],
-)
-def test_short_times_keep_their_digits(seconds, text):
-    assert milliseconds(seconds) == text
 
 
 def test_a_latency_of_some_tasks_only_is_marked():
