@@ -2,8 +2,19 @@
 
 import json
 
+from autotvm_opevo.tuning.record_lines import task_key
+
 # A name that breaks pages and charts that do not escape it.
 HOSTILE = '<img src=x onerror="document.title=1">$x$</script>'
+
+
+def key_of(template):
+    """The key of the task that `autotvm_line` has a trial of."""
+    return task_key("llvm", template, [["TENSOR", [1, 64], "float32"]])
+
+
+# Of the tasks of `autotvm_log`.
+DENSE, CONV2D = map(key_of, ("dense", "conv2d"))
 
 
 def autotvm_line(

@@ -1,10 +1,9 @@
 """A report of several logs, with hostile names."""
 
 import pytest
-from synthetic_logs import HOSTILE, autotvm_line, autotvm_log, meta_schedule_folder
+from synthetic_logs import CONV2D, DENSE, HOSTILE, autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo import report
-from autotvm_opevo.tuning.record_lines import task_key
 from autotvm_opevo.tuning.run_log import NetworkCompared, RunLog, RunStarted, TrialEnded
 
 
@@ -18,12 +17,9 @@ def page(tmp_path_factory):
         autotvm_log(folder / "opevo.json"),
         autotvm_log(folder / "xgb.json", latency=0.02),
     )
-    dense, conv2d = (
-        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d")
-    )
     run_log = RunLog(f"{first}.journal")
-    run_log.write(TrialEnded(dense, failure="runtime device", message=f"no {HOSTILE}"))
-    run_log.write(RunStarted([(3, [dense]), (1, [conv2d])], "OpEvoTuner"))
+    run_log.write(TrialEnded(DENSE, failure="runtime device", message=f"no {HOSTILE}"))
+    run_log.write(RunStarted([(3, [DENSE]), (1, [CONV2D])], "OpEvoTuner"))
     run_log.write(NetworkCompared(0.5, 0.25))
     with open(second, "a") as file:
         file.write(autotvm_line(99, HOSTILE, latency=1e-6) + '\n{"torn')

@@ -6,10 +6,9 @@ import re
 import pytest
 from compared_networks import compared
 from report_text import page_text, report_text
-from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder
+from synthetic_logs import CONV2D, DENSE, autotvm_line, autotvm_log, key_of, meta_schedule_folder
 
 from autotvm_opevo import report
-from autotvm_opevo.tuning.record_lines import task_key
 from autotvm_opevo.tuning.run_log import (
     DevicesLeft,
     NetworkCompared,
@@ -127,10 +126,7 @@ def test_a_file_of_best_trials_is_recognized(tmp_path):
 
 @text_only
 def test_implementations_of_the_same_operator_are_told_apart(tmp_path):
-    names = [
-        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
-        for name in ("dense_nopack", "dense_pack")
-    ]
+    names = [key_of(name) for name in ("dense_nopack", "dense_pack")]
     run_log = RunLog(tmp_path / "log.json.journal")
     run_log.write(RunStarted([(2, names)], "OpEvoTuner"))
     run_log.write(NetworkCompared(0.5, 0.25))
@@ -147,10 +143,7 @@ def test_implementations_of_the_same_operator_are_told_apart(tmp_path):
 
 @text_only
 def test_an_implementation_without_successful_trials_is_not_called_slower(tmp_path):
-    names = [
-        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
-        for name in ("dense_pack", "dense_nopack")
-    ]
+    names = [key_of(name) for name in ("dense_pack", "dense_nopack")]
     RunLog(tmp_path / "log.json.journal").write(RunStarted([(1, names)], "OpEvoTuner"))
     text = report_text(
         tmp_path, autotvm_line(0, "dense_pack", error_no=4), autotvm_line(1, "dense_nopack")
@@ -185,11 +178,10 @@ def test_where_all_trials_failed_neither_a_share_nor_what_is_near_the_best_is_sh
 
 @text_only
 def test_a_task_with_different_counts_in_two_run_logs_is_shown_once(tmp_path):
-    dense = task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])
     for name, count in (("a", 2), ("b", 4)):
         autotvm_log(tmp_path / f"{name}.json", trials=4)
         RunLog(tmp_path / f"{name}.json.journal").write(
-            RunStarted([(count, [dense])], "OpEvoTuner")
+            RunStarted([(count, [DENSE])], "OpEvoTuner")
         )
     text = report(
         tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html"
@@ -201,13 +193,10 @@ def test_a_task_with_different_counts_in_two_run_logs_is_shown_once(tmp_path):
 @text_only
 def test_each_log_uses_the_counts_of_its_own_run_log(tmp_path):
     """Dense and conv2d take 8 ms each; the second network runs dense three times."""
-    dense, conv2d = (
-        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d")
-    )
     for name, count in (("a", 1), ("b", 3)):
         autotvm_log(tmp_path / f"{name}.json", trials=4)
         RunLog(tmp_path / f"{name}.json.journal").write(
-            RunStarted([(count, [dense]), (1, [conv2d])], "OpEvoTuner")
+            RunStarted([(count, [DENSE]), (1, [CONV2D])], "OpEvoTuner")
         )
     text = page_text(report(tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html"))
     assert "How good? 16.000 ms" in text
@@ -219,10 +208,7 @@ def test_each_log_uses_the_counts_of_its_own_run_log(tmp_path):
 @text_only
 @pytest.mark.parametrize("logs", [("a", "b"), ("b", "a")])
 def test_implementations_from_different_run_logs_are_merged(tmp_path, logs):
-    pack, nopack = (
-        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
-        for name in ("dense_pack", "dense_nopack")
-    )
+    pack, nopack = map(key_of, ("dense_pack", "dense_nopack"))
     for name, implementations in (("a", [nopack]), ("b", [nopack, pack])):
         lines = [
             autotvm_line(0, "dense_nopack", latency=4e-3),
@@ -255,10 +241,7 @@ def test_tasks_in_no_run_log_are_different_operators(tmp_path):
 @text_only
 def test_a_run_log_has_a_start_for_each_run(tmp_path):
     """The second run has another tuner, the third another network."""
-    log, dense = (
-        tmp_path / "log.json",
-        [(1, [task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])])],
-    )
+    log, dense = tmp_path / "log.json", [(1, [DENSE])]
     run_log = RunLog(f"{log}.journal")
     run_log.write(RunStarted(dense, "XGBTuner"))
     run_log.write(NetworkCompared.of(compared(0.4, 0.2, noise=0).race))
@@ -313,10 +296,7 @@ def test_operators_without_trials_are_counted_as_unsolved(tmp_path):
     """The run log has four operators: one has a successful trial, one a failure, and two have no
     trials.
     """
-    names = [
-        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
-        for name in ("dense", "conv2d", "pool", "softmax")
-    ]
+    names = [key_of(name) for name in ("dense", "conv2d", "pool", "softmax")]
     RunLog(tmp_path / "log.json.journal").write(
         RunStarted([(1, [name]) for name in names], "OpEvoTuner")
     )

@@ -4,13 +4,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from synthetic_logs import autotvm_line, autotvm_log
+from synthetic_logs import CONV2D, DENSE, autotvm_line, autotvm_log
 
 from autotvm_opevo.reporting import plots
 from autotvm_opevo.reporting.figures import INK, RULE, SERIES, svg
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.tuning_log import TuningLog
-from autotvm_opevo.tuning.record_lines import task_key
 from autotvm_opevo.tuning.run_log import RunLog, RunStarted
 
 
@@ -26,11 +25,8 @@ def test_bars_are_first_and_best_trial_or_the_best_of_each_log(tmp_path):
         autotvm_log(tmp_path / "log.json", trials=4),
         autotvm_log(tmp_path / "other.json", trials=4, latency=0.02),
     )
-    dense, conv2d = (
-        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d")
-    )
     for path in (log, other):
-        RunLog(f"{path}.journal").write(RunStarted([(2, [dense]), (1, [conv2d])], "OpEvoTuner"))
+        RunLog(f"{path}.journal").write(RunStarted([(2, [DENSE]), (1, [CONV2D])], "OpEvoTuner"))
     for paths, expected in (
         ([log], [[128, 64], [16, 8]]),
         ([log, other], [[16, 8], [40, 20]]),

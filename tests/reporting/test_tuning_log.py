@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from synthetic_logs import autotvm_line
+from synthetic_logs import autotvm_line, key_of
 
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.record_lines import task_key
 from autotvm_opevo.tuning.run_log import RunLog, RunStarted
 
 
@@ -18,10 +17,7 @@ def test_the_total_is_the_sum_of_the_operators_best_so_far(tmp_path):
         autotvm_line(i, template, latency=ms * 1e-3) for i, (template, ms) in enumerate(trials)
     ]
     (tmp_path / "log.json").write_text("\n".join(lines))
-    keys = [
-        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
-        for name in ("dense", "dense_pack", "conv2d")
-    ]
+    keys = [key_of(name) for name in ("dense", "dense_pack", "conv2d")]
     RunLog(tmp_path / "log.json.journal").write(
         RunStarted([(2, keys[:2]), (1, keys[2:])], "OpEvoTuner")
     )

@@ -4,13 +4,19 @@ import numpy as np
 import pytest
 from compared_networks import compared
 from report_text import page_text
-from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder, meta_schedule_line
+from synthetic_logs import (
+    CONV2D,
+    DENSE,
+    autotvm_line,
+    autotvm_log,
+    meta_schedule_folder,
+    meta_schedule_line,
+)
 
 from autotvm_opevo import report
 from autotvm_opevo.reporting import summarize
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.verdict import MIN_TRIALS, verdict
-from autotvm_opevo.tuning.record_lines import task_key
 from autotvm_opevo.tuning.result import UNLIMITED
 from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
@@ -23,10 +29,6 @@ from autotvm_opevo.tuning.run_log import (
     RunLog,
     RunStarted,
     TrialEnded,
-)
-
-DENSE, CONV2D = (
-    task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d")
 )
 
 
