@@ -52,15 +52,8 @@ def test_other_outputs_are_a_failure(folder, capsys, monkeypatch):
 
 
 def test_ctrl_c_prints_what_is_known(folder):
-    command = [
-        sys.executable,
-        "-m",
-        "autotvm_opevo",
-        "compare",
-        str(folder / "a.json"),
-        str(folder / "b.json"),
-        *DENSE,
-    ]
+    logs = [str(folder / name) for name in ("a.json", "b.json")]
+    command = [sys.executable, "-m", "autotvm_opevo", "compare", *logs, *DENSE]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -22,15 +22,8 @@ ROOT = Path(__file__).parents[2]
 )
 def test_ctrl_c_during_an_import_ends_quietly(tmp_path, module, start):
     (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt")
-    command = [
-        sys.executable,
-        *start,
-        "tune",
-        "--network",
-        "mlp",
-        "--log",
-        str(tmp_path / "log.json"),
-    ]
+    options = ["--network", "mlp", "--log", str(tmp_path / "log.json")]
+    command = [sys.executable, *start, "tune", *options]
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path}

@@ -1,6 +1,7 @@
 """The command line with AutoTVM."""
 
 import json
+from shlex import split
 
 import pytest
 import tvm
@@ -13,31 +14,14 @@ from autotvm_opevo.autotvm.targets import local_target
 from autotvm_opevo.cli.main import main
 from autotvm_opevo.reporting.logs import open_logs
 
-CONV = [
-    *[
-        "--operator",
-        "nn.conv2d",
-        "--tensor",
-        "1x16x8x8",
-        "--tensor",
-        "16x16x3x3",
-        "--target",
-        "llvm",
-    ],
-    *[
-        "--attribute",
-        "padding=[1,1]",
-        "--attribute",
-        "channels=16",
-        "--attribute",
-        "kernel_size=[3,3]",
-    ],
-]
-
+CONV = split(
+    "--operator nn.conv2d --tensor 1x16x8x8 --tensor 16x16x3x3 --target llvm "
+    "--attribute padding=[1,1] --attribute channels=16 --attribute kernel_size=[3,3]"
+)
 
 # A busy machine takes several times as long.
 pytestmark = pytest.mark.timeout(1800)
-TIMEOUT = ["--timeout", 200]
+TIMEOUT = ["--timeout", "200"]
 
 
 @pytest.fixture(autouse=True)
@@ -49,22 +33,8 @@ def two_rounds(monkeypatch):
 def test_an_operator_is_tuned_and_the_same_command_resumes(tmp_path, capfd):
     log = tmp_path / "conv.json"
     for trials, now in [(4, 4), (8, 4), (8, 0)]:
-        assert (
-            main(
-                [
-                    "tune",
-                    *CONV,
-                    "--trials",
-                    str(trials),
-                    "--log",
-                    str(log),
-                    "--seed",
-                    "0",
-                    *map(str, TIMEOUT),
-                ]
-            )
-            == 0
-        )
+        options = ["--trials", str(trials), "--log", str(log), "--seed", "0", *TIMEOUT]
+        assert main(["tune", *CONV, *options]) == 0
         printed, errors = capfd.readouterr()
         assert f"{trials} trials, {now} of them now" in printed
         assert "outputs match" in printed
@@ -80,7 +50,7 @@ def test_an_operator_is_tuned_and_the_same_command_resumes(tmp_path, capfd):
 
 def test_without_a_target_it_is_this_machines(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TVM_NUM_THREADS", "1")  # more would spin beside other tests
-    options = ["--network", "mlp", "--trials", "1", "--seed", "0", *map(str, TIMEOUT)]
+    options = ["--network", "mlp", "--trials", "1", "--seed", "0", *TIMEOUT]
     assert main(["tune", *options, "--log", str(tmp_path / "log.json")]) == 0
     (said,) = [
         line
@@ -98,144 +68,60 @@ def test_without_a_target_it_is_this_machines(tmp_path, capsys, monkeypatch):
 
 def test_tunes_a_model_file(tmp_path, capsys):
     save_onnx(tmp_path / "model.onnx")
-    options = [
-        "--target",
-        "llvm",
-        "--tuner",
-        "opevo",
-        "--trials",
-        "12",
-        "--seed",
-        "0",
-        *map(str, TIMEOUT),
-    ]
-    assert (
-        main(
-            [
-                "tune",
-                "--model",
-                str(tmp_path / "model.onnx"),
-                *options,
-                "--log",
-                str(tmp_path / "log.json"),
-            ]
-        )
-        == 0
-    )
+    files = ["--model", str(tmp_path / "model.onnx"), "--log", str(tmp_path / "log.json")]
+    options = split("--target llvm --tuner opevo --trials 12 --seed 0")
+    assert main(["tune", *files, *options, *TIMEOUT]) == 0
     assert "conv2d_NCHWc.x86 1x8x8x8 16x8x3x3" in capsys.readouterr().out
 
 
+MLP = "--network mlp --target llvm"
+
+
 @pytest.mark.parametrize(
-    ("arguments", "status", "message"),
+    ("options", "message"),
     [
-        (["--network", "lexnet", "--target", "llvm"], 2, "network must be one of alexnet"),
+        ("--network lexnet --target llvm", "network must be one of alexnet"),
         (
-            ["--network", "mlp", "--target", "abacus"],
-            2,
+            "--network mlp --target abacus",
             "target must be a target of TVM, such as llvm or cuda; 'abacus' given",
         ),
+        (f"{MLP} --rpc-key cpu", "--rpc-tracker and --rpc-key require each other"),
+        ("--model missing.onnx --target llvm", "cannot read missing.onnx"),
+        ("--operator nn.nothing --target llvm", "operator must be one of Relay's"),
+        ("--network mlp --rpc-tracker here:1 --rpc-key cpu", "--rpc-key requires --target"),
+        ("--target llvm", "--network"),
+        (f"{MLP} --trials 0", "argument --trials: must be an integer of at least 1, '0' given"),
+        (f"{MLP} --tensor 8xx", "argument --tensor"),
+        (f"{MLP} --attribute a", "argument --attribute: must be a name and a value"),
+        (f"{MLP} --rpc-tracker here", "argument --rpc-tracker: must be a host and a port"),
         (
-            ["--network", "mlp", "--target", "llvm", "--rpc-key", "cpu"],
-            2,
-            "--rpc-tracker and --rpc-key require each other",
-        ),
-        (["--model", "missing.onnx", "--target", "llvm"], 2, "cannot read missing.onnx"),
-        (["--operator", "nn.nothing", "--target", "llvm"], 2, "operator must be one of Relay's"),
-        (
-            ["--network", "mlp", "--rpc-tracker", "here:1", "--rpc-key", "cpu"],
-            2,
-            "--rpc-key requires --target",
-        ),
-        (["--target", "llvm"], 2, "--network"),
-        (
-            ["--network", "mlp", "--target", "llvm", "--trials", "0"],
-            2,
-            "argument --trials: must be an integer of at least 1, '0' given",
-        ),
-        (["--network", "mlp", "--target", "llvm", "--tensor", "8xx"], 2, "argument --tensor"),
-        (
-            ["--network", "mlp", "--target", "llvm", "--attribute", "a"],
-            2,
-            "argument --attribute: must be a name and a value",
-        ),
-        (
-            ["--network", "mlp", "--target", "llvm", "--rpc-tracker", "here"],
-            2,
-            "argument --rpc-tracker: must be a host and a port",
-        ),
-        (
-            ["--model", "m.onnx", "--target", "llvm", "--shape", "x"],
-            2,
+            "--model m.onnx --target llvm --shape x",
             "argument --shape: must be an input's name and shape",
         ),
+        (f"{MLP} --tensor 8x8", "--tensor requires --operator"),
+        (f"{MLP} --dtype float16", "--dtype requires --operator"),
+        (f"{MLP} --layout NCHW", "--layout requires --model"),
+        ("--network mlp --target 'llvm -mtriple=riscv64-linux-gnu'", "cannot run code for riscv64"),
+        ("--operator nn.relu --target llvm --batch 2", "--batch requires --network"),
+        (f"{MLP} --seed -1", "seed must be"),
+        (f"{MLP} --time-limit -3", "--time-limit: must be a positive number of seconds"),
+        (f"{MLP} --timeout 0", "--timeout: must be a positive number of seconds"),
+        ("--network mlp --target 'llvm -mcpu=znver9'", "knows, 'znver9' given: such as znver"),
         (
-            ["--network", "mlp", "--target", "llvm", "--tensor", "8x8"],
-            2,
-            "--tensor requires --operator",
-        ),
-        (
-            ["--network", "mlp", "--target", "llvm", "--dtype", "float16"],
-            2,
-            "--dtype requires --operator",
-        ),
-        (
-            ["--network", "mlp", "--target", "llvm", "--layout", "NCHW"],
-            2,
-            "--layout requires --model",
-        ),
-        (
-            ["--network", "mlp", "--target", "llvm -mtriple=riscv64-linux-gnu"],
-            2,
-            "cannot run code for riscv64",
-        ),
-        (
-            ["--operator", "nn.relu", "--target", "llvm", "--batch", "2"],
-            2,
-            "--batch requires --network",
-        ),
-        (["--network", "mlp", "--target", "llvm", "--seed", "-1"], 2, "seed must be"),
-        (
-            ["--network", "mlp", "--target", "llvm", "--time-limit", "-3"],
-            2,
-            "--time-limit: must be a positive number of seconds",
-        ),
-        (
-            ["--network", "mlp", "--target", "llvm", "--timeout", "0"],
-            2,
-            "--timeout: must be a positive number of seconds",
-        ),
-        (
-            ["--network", "mlp", "--target", "llvm -mcpu=znver9"],
-            2,
-            "knows, 'znver9' given: such as znver",
-        ),
-        (
-            ["--operator", "nn.relu", "--tensor", "8", "--dtype", "floaty", "--target", "llvm"],
-            2,
+            "--operator nn.relu --tensor 8 --dtype floaty --target llvm",
             "dtype must be one of TVM's",
         ),
         (
-            ["--operator", "nn.dense", "--tensor", "8x16", "--tensor", "8x15", "--target", "llvm"],
-            2,
+            "--operator nn.dense --tensor 8x16 --tensor 8x15 --target llvm",
             "takes tensors with equally many columns",
         ),
-        (
-            ["--model", "notes.txt", "--target", "llvm"],
-            2,
-            "cannot read notes.txt with TVM's frontends",
-        ),
-        (
-            ["--model", "m.onnx", "--target", "llvm", "--shape", "x=1x"],
-            2,
-            "such as 1x3x224x224, '1x' given for x",
-        ),
+        ("--model notes.txt --target llvm", "cannot read notes.txt with TVM's frontends"),
+        ("--model m.onnx --target llvm --shape x=1x", "such as 1x3x224x224, '1x' given for x"),
     ],
 )
-def test_errors_are_one_line_before_anything_is_measured(
-    tmp_path, arguments, status, message, capfd, monkeypatch
-):
-    code, errors = errors_of(["tune", *arguments, "--log", "log.json"], capfd)
-    assert code == status
+def test_errors_are_one_line_before_anything_is_measured(tmp_path, options, message, capfd):
+    code, errors = errors_of(["tune", *split(options), "--log", "log.json"], capfd)
+    assert code == 2
     assert message in errors
     assert not (tmp_path / "log.json").exists()
 

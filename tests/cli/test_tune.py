@@ -1,15 +1,17 @@
 """What the command makes of its options."""
 
 import re
-from contextlib import suppress
 
 import pytest
+from command_line import errors_of
 
 import autotvm_opevo.autotvm
 from autotvm_opevo._utils import timeouts
 from autotvm_opevo.cli.main import main
 from autotvm_opevo.networks import relay
 from autotvm_opevo.tuning.result import UNLIMITED
+
+TUNE = ["tune", "--network", "mlp", "--target", "llvm", "--log"]
 
 
 def test_history_can_be_given_several_times(monkeypatch, tmp_path):
@@ -21,19 +23,7 @@ def test_history_can_be_given_several_times(monkeypatch, tmp_path):
 
     monkeypatch.setattr(autotvm_opevo.autotvm, "tune_network", tune_network)
     options = ["--history", "a.json", "--history", "b.json"]
-    with suppress(SystemExit):
-        main(
-            [
-                "tune",
-                "--network",
-                "mlp",
-                "--target",
-                "llvm",
-                "--log",
-                str(tmp_path / "log.json"),
-                *options,
-            ]
-        )
+    main([*TUNE, str(tmp_path / "log.json"), *options])
     assert given == [(["a.json", "b.json"], True)]
 
 
@@ -57,19 +47,7 @@ def test_a_time_limit_alone_is_the_only_limit_unless_trials_are_divided_beforeha
         raise ValueError("enough")
 
     monkeypatch.setattr(autotvm_opevo.autotvm, "tune_network", tune_network)
-    with suppress(SystemExit):
-        main(
-            [
-                "tune",
-                "--network",
-                "mlp",
-                "--target",
-                "llvm",
-                "--log",
-                str(tmp_path / "log.json"),
-                *options,
-            ]
-        )
+    main([*TUNE, str(tmp_path / "log.json"), *options])
     assert given == [trials]
 
 
@@ -90,24 +68,9 @@ def test_a_time_limit_alone_is_the_only_limit_unless_trials_are_divided_beforeha
 def test_options_that_cannot_be_meant_are_refused_before_anything_begins(
     tmp_path, capsys, options, message
 ):
-    status = 0
-    try:
-        status = main(
-            [
-                "tune",
-                "--network",
-                "mlp",
-                "--target",
-                "llvm",
-                "--log",
-                str(tmp_path / "log.json"),
-                *options,
-            ]
-        )
-    except SystemExit as exit:
-        status = exit.code
+    status, errors = errors_of([*TUNE, str(tmp_path / "log.json"), *options], capsys)
     assert status == 2
-    assert message in capsys.readouterr().err
+    assert message in errors
     assert not list(tmp_path.iterdir())
 
 
@@ -137,5 +100,5 @@ def test_of_an_error_of_tvm_only_its_last_line_is_printed(monkeypatch, capsys):
         )
 
     monkeypatch.setattr(relay, "network", fail)
-    assert main(["tune", "--network", "mlp", "--target", "llvm", "--log", "log.json"]) == 2
+    assert main([*TUNE, "log.json"]) == 2
     assert capsys.readouterr().err == "autotvm_opevo: KeyError: no layout\n"
