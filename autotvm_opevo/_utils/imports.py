@@ -53,11 +53,8 @@ def require(module: str, name: str, lacks: Callable[[], str], what_to_do: str) -
 
     _remove_memoize_folder_at_exit()
     tvm = load("tvm", "a TVM that", lambda: "no TVM: there is no module 'tvm'")
-    number, folder = (
-        getattr(tvm, "__version__", "of unknown version"),
-        getattr(tvm, "__path__", "?"),
-    )
-    version = f"TVM {number} in {folder[0]}"
+    number = getattr(tvm, "__version__", "of unknown version")
+    version = f"TVM {number} in {getattr(tvm, '__path__', '?')[0]}"
     load(module, f"{version}, whose {name}", lambda: f"{version}, {lacks()}")
     return version
 

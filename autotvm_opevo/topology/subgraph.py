@@ -86,12 +86,8 @@ class InducedSubgraph(ExplicitGraph):
         return self.graph.log_parts(value)
 
     def to_json(self) -> list[Any]:
-        whole = self.graph.to_json()
-        return (
-            ["subgraph", list(self), *whole]
-            if isinstance(self.graph, Topology)
-            else [*whole, list(self)]
-        )
+        whole, own = self.graph.to_json(), list(self)
+        return ["subgraph", own, *whole] if isinstance(self.graph, Topology) else [*whole, own]
 
     def _add_bridges(self) -> None:
         """Bridge components until the graph is connected; each round at least halves their
