@@ -88,7 +88,7 @@ class DecisionSpace:
             The given one, if there is no candidate.
         """
         sketch = self._sketches[configuration[SKETCH]]
-        schedule = sketch.apply({name: configuration[name] for name in sketch.decisions})
+        schedule = sketch.apply(configuration)
         if schedule is None:
             return None, configuration
         effective = self._complete(configuration[SKETCH], sketch.read(schedule.trace))
@@ -244,11 +244,12 @@ class _Sketch:
                 name = f"{decision.label} ({labels[decision.label]})"
                 self.decisions[name], self._positions[name] = decision, position
 
-    def apply(self, values: Configuration) -> Schedule | None:
+    def apply(self, configuration: Configuration) -> Schedule | None:
         """A schedule with these decisions; None if TVM cannot apply them."""
         decisions = dict(self._base)
-        for name, value in values.items():
-            decisions[self._instructions[self._positions[name]]] = self.decisions[name].write(value)
+        for name, decision in self.decisions.items():
+            instruction = self._instructions[self._positions[name]]
+            decisions[instruction] = decision.write(configuration[name])
         try:
             return self._apply(self._instructions, decisions)
         except RuntimeError:  # such as TVM's ScheduleError
@@ -335,12 +336,7 @@ class _Sketch:
     ) -> Schedule:
         # undecided instructions are sampled alike
         schedule = Schedule(self._mod, seed=1, error_render_level="none")
-        applicable = {
-            instruction: decisions[instruction]
-            for instruction in instructions
-            if instruction in decisions
-        }
-        Trace(list(instructions), applicable).apply_to_schedule(schedule, remove_postproc=True)
+        Trace(list(instructions), decisions).apply_to_schedule(schedule, remove_postproc=True)
         return schedule
 
 
