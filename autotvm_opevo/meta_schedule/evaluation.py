@@ -5,7 +5,7 @@ trials.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -20,7 +20,7 @@ from tvm.s_tir.meta_schedule.runner import RPCRunner
 
 from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
 from autotvm_opevo.lowering.entry import entry_name
-from autotvm_opevo.lowering.network import build
+from autotvm_opevo.lowering.network import build, lower_as_imported
 from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
@@ -72,17 +72,13 @@ def open_device(
 
 
 def evaluate_network(
-    as_imported: tvm.IRModule,
-    lowered: tvm.IRModule,
-    target: tvm.target.Target,
-    database: Any,
-    runner: Any = None,
-    dtypes: Iterable[str] = (),
+    mod: tvm.IRModule, lowered: tvm.IRModule, target: tvm.target.Target, database: Any, runner: Any
 ) -> Comparison:
-    """Compare a network as imported and with the best of a database, where `runner` runs trials;
-    `dtypes` are of what it computes.
+    """Compare a network as imported, and lowered with the best of a database, where `runner` runs
+    trials.
     """
-    inputs, dtypes = random_inputs(lowered), set(dtypes)
+    as_imported = run_compiler(partial(lower_as_imported, mod, target), "lowering the network")
+    inputs, dtypes = random_inputs(lowered), computed_dtypes(mod)
     with open_device(target, runner) as (device, upload):
         alone = not isinstance(runner, RPCRunner) and may_crash(inputs, dtypes)
         load = network_loader(target, inputs, device, upload, alone)

@@ -25,13 +25,13 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
 from autotvm_opevo._utils.validation import as_integer, as_paths
 from autotvm_opevo.lowering.entry import bind_params
-from autotvm_opevo.lowering.network import check_shapes, lower_as_imported
+from autotvm_opevo.lowering.network import check_shapes
 from autotvm_opevo.meta_schedule.database import (
     LOCK,
     database_with,
     import_tensor_intrinsics,
 )
-from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, evaluate_network
+from autotvm_opevo.meta_schedule.evaluation import evaluate_network
 from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
 from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner, is_local
 from autotvm_opevo.meta_schedule.measurer import Measurer, Trial
@@ -264,11 +264,8 @@ def tune_network(
         run.announce(description, "database", notes)
 
         def compare() -> Comparison:
-            lower = partial(lower_as_imported, mod, target)
-            as_imported = run_compiler(lower, "lowering the network")
             best = database_with(state.best for state in states)
-            dtypes = computed_dtypes(mod)
-            return evaluate_network(as_imported, lowered, target, best, runner, dtypes)
+            return evaluate_network(mod, lowered, target, best, runner)
 
         return run.run(
             partial(Measurer, builder, runner, target, batch),

@@ -527,7 +527,7 @@ def test_what_calls_a_function_of_this_process_is_compared_here():
         dtype="int32",
     )
     lowered = lower_as_imported(mod, cpu())
-    assert evaluate_network(mod, lowered, cpu(), MemoryDatabase(), dtypes={"int32"}).outputs_match
+    assert evaluate_network(mod, lowered, cpu(), MemoryDatabase(), None).outputs_match
 
 
 @pytest.mark.usefixtures("here")
