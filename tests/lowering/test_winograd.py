@@ -7,7 +7,8 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quick_tuning import builder, outputs, runner
+from quick_network_tuning import tune_module
+from quick_tuning import outputs
 from relax_modules import count_changes
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
@@ -17,7 +18,7 @@ from autotvm_opevo.lowering import winograd
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.lowering.winograd import _Convolution, choose_tiling, transform_matrices
-from autotvm_opevo.meta_schedule import open_database, tune_network
+from autotvm_opevo.meta_schedule import open_database
 from autotvm_opevo.meta_schedule.database import commit, seconds
 
 
@@ -153,8 +154,7 @@ def test_every_schedule_computes_the_same(tmp_path, strategy, trials):
     options = (
         {"strategy": "evolutionary", "cost_model": "random"} if strategy == "evolutionary" else {}
     )
-    options |= {"builder": builder(), "runner": runner(), "seed": 0, "evaluate": False}
-    tune_network(mod, weights, cpu(), tmp_path, trials, **options)
+    tune_module(mod, weights, tmp_path, trials, evaluate=False, **options)
     database, lowered = open_database(tmp_path), lower(bind_params(mod, weights), cpu())
     x = np.random.default_rng(1).standard_normal((1, 32, 13, 13)).astype("float32")
     ways = [ms.database.MemoryDatabase()]

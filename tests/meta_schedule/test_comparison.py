@@ -6,6 +6,7 @@ import tvm
 import tvm_ffi
 from compared_networks import time_two_rounds
 from machines import pretend
+from quick_network_tuning import tune, tune_module
 from quick_tuning import builder, runner
 from tvm.s_tir import meta_schedule as ms
 from unoptimized import cpu
@@ -17,7 +18,6 @@ from autotvm_opevo.meta_schedule import (
     as_target,
     compare_logs,
     evaluation,
-    tune_network,
 )
 from autotvm_opevo.meta_schedule.store import write_best
 from autotvm_opevo.networks import relax as workloads
@@ -31,8 +31,7 @@ def logs(tmp_path_factory):
     """Two work directories of an MLP."""
     few, many = (tmp_path_factory.mktemp(name) for name in ("few", "many"))
     for folder, trials, seed in ((few, 4, 0), (many, 12, 1)):
-        options = {"strategy": OpEvoStrategy(seed=seed), "builder": builder(), "runner": runner()}
-        tune_network(*workloads.mlp(), cpu(), folder, trials, evaluate=False, **options)
+        tune(folder, trials, seed=seed, evaluate=False)
     return [few, many]
 
 
@@ -77,8 +76,7 @@ def test_databases_of_other_layouts_are_compared_but_not_their_operators(tmp_pat
     convolution = workloads.operator("nn.conv2d", [(1, 4, 8, 8), (4, 4, 3, 3)])[0]
     _, weight = convolution["main"].params
     params = {weight.name: tvm.runtime.tensor(np.ones((4, 4, 3, 3), "float32"))}
-    options = {"strategy": OpEvoStrategy(seed=0), "builder": builder(), "runner": runner()}
-    tune_network(convolution, params, cpu(), tmp_path / "ours", 2, evaluate=False, **options)
+    tune_module(convolution, params, tmp_path / "ours", 2, evaluate=False)
     lowered = lower_as_imported(bind_params(convolution, params), cpu())
     (tmp_path / "theirs").mkdir()
     theirs = ms.database.JSONDatabase(work_dir=str(tmp_path / "theirs"))

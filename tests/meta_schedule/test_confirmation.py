@@ -8,41 +8,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from quick_tuning import builder, runner
+from quick_network_tuning import tune, tune_operator
 from tvm.s_tir.meta_schedule.database import TuningRecord
 from unoptimized import cpu
 
-from autotvm_opevo.meta_schedule import (
-    OpEvoStrategy,
-    as_target,
-    measurer,
-    open_database,
-    store,
-    tune_network,
-)
+from autotvm_opevo.meta_schedule import as_target, measurer, open_database, store
 from autotvm_opevo.meta_schedule.database import commit, workload_key
 from autotvm_opevo.meta_schedule.measurer import Measurer
 from autotvm_opevo.meta_schedule.store import write_best
-from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning import run
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.race import confirm
 from autotvm_opevo.tuning.run_log import RunLog
-
-
-def tune(folder, trials, **options):
-    """Tune a matrix product."""
-    operator = workloads.operator("matmul", [(32, 32), (32, 32)])
-    return tune_network(
-        *operator,
-        cpu(),
-        folder,
-        trials,
-        builder=builder(),
-        runner=runner(),
-        strategy=OpEvoStrategy(seed=0),
-        **options,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +28,7 @@ def tuned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("matmul")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "CONFIRMATION_SHARE", 0.0)  # on a busy machine there would be time
-        tune(folder, 8, evaluate=False)
+        tune_operator(folder, 8)
     return folder
 
 
@@ -201,16 +178,16 @@ def test_what_a_killed_call_measured_after_the_best_were_written_can_be_the_best
     write_best(folder, [timed(slowest, 1e3)], 2)
     later = (folder / "database_tuning_record.json").read_text().splitlines()[2:]
     fastest = min(float(np.mean(json.loads(line)[1][1])) for line in later)
-    assert tune(folder, 8, evaluate=False).latency == pytest.approx(fastest)
+    assert tune_operator(folder, 8).latency == pytest.approx(fastest)
     (best,) = open_database(folder / BEST_DATABASE).get_all_tuning_records()
     assert float(np.mean([float(latency) for latency in best.run_secs])) == pytest.approx(fastest)
 
 
 def test_without_the_number_of_trials_that_were_known_then_the_fastest_of_all_is(folder):
     """As in a work directory of an earlier version."""
-    before = tune(folder, 8, evaluate=False).latency
+    before = tune_operator(folder, 8).latency
     (folder / BEST_DATABASE / "trials").write_text("")
-    result = tune(folder, 8, evaluate=False)
+    result = tune_operator(folder, 8)
     assert (result.measured, result.latency) == (0, before)
 
 
@@ -219,7 +196,7 @@ def test_the_best_for_another_target_is_kept(folder, records):
     foreign = timed(slowest, 1e-12, other)
     commit(open_database(folder), foreign)
     write_best(folder, [foreign], len(open_database(folder)))
-    assert tune(folder, 8, evaluate=False).latency > 1e-12
+    assert tune_operator(folder, 8).latency > 1e-12
     latencies = [
         float(one.run_secs[0])
         for one in open_database(folder / BEST_DATABASE).get_all_tuning_records()
@@ -233,14 +210,14 @@ def test_a_kill_while_the_best_are_replaced_costs_none(folder, records):
     confirmed = timed(slowest, 1e-12)
     write_best(folder, [confirmed], len(open_database(folder)))
     (folder / BEST_DATABASE).rename(folder / f"{BEST_DATABASE}.old")
-    assert tune(folder, 8, evaluate=False).latency == 1e-12
+    assert tune_operator(folder, 8).latency == 1e-12
     assert not (folder / f"{BEST_DATABASE}.old").exists()
 
 
 def test_a_network_without_a_best_before_gets_the_fastest_of_its_trials(folder):
     """So did versions that kept the best of the last network only."""
     write_best(folder, [], len(open_database(folder)))
-    tune(folder, 8, evaluate=False)
+    tune_operator(folder, 8)
     assert len(open_database(folder / BEST_DATABASE)) == 1
 
 
@@ -248,12 +225,6 @@ def test_a_network_without_a_best_before_gets_the_fastest_of_its_trials(folder):
 def test_the_best_of_tvm_s_own_search_with_packed_weights_are_confirmed(tmp_path, monkeypatch):
     """Their traces transform layouts, which TVM cannot write as JSON from Python."""
     monkeypatch.setattr(run, "CONFIRMATION_SHARE", 100.0)
-    options = {
-        "strategy": "evolutionary",
-        "cost_model": "random",
-        "builder": builder(),
-        "runner": runner(),
-    }
-    result = tune_network(*workloads.mlp(), cpu(), tmp_path, 16, evaluate=False, seed=0, **options)
+    result = tune(tmp_path, 16, strategy="evolutionary", cost_model="random", evaluate=False)
     assert RunLog(tmp_path / "journal").runs.confirmed
     assert result.best_file == tmp_path / BEST_DATABASE

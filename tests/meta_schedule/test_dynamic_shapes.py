@@ -6,18 +6,14 @@ import pytest
 import tvm
 from compared_networks import time_two_rounds
 from onnx import TensorProto, helper, numpy_helper
-from quick_tuning import builder, outputs, runner
+from quick_network_tuning import tune_module
+from quick_tuning import outputs
 from tvm import relax
 from unoptimized import cpu
 
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower_as_imported
-from autotvm_opevo.meta_schedule import (
-    compare_logs,
-    compile_network,
-    lower_for_tuning,
-    tune_network,
-)
+from autotvm_opevo.meta_schedule import compare_logs, compile_network, lower_for_tuning
 from autotvm_opevo.meta_schedule.tasks import extract
 from autotvm_opevo.networks.relax import model_file
 from autotvm_opevo.reporting.logs import open_logs
@@ -29,12 +25,6 @@ WEIGHT = np.random.default_rng(0).standard_normal((64, 32)).astype("float32")
 @pytest.fixture(autouse=True)
 def two_rounds(monkeypatch):
     time_two_rounds(monkeypatch)
-
-
-def tune(mod, folder, trials=4, **options):
-    return tune_network(
-        mod, None, cpu(), folder, trials, builder=builder(), runner=runner(), seed=0, **options
-    )
 
 
 def untuned(errors):
@@ -94,7 +84,7 @@ def test_what_has_a_known_shape_is_extracted_lowered_and_built(kind):
 
 def test_the_network_is_tuned_compared_compiled_and_reported(tmp_path, capsys, caplog):
     mod = positions(ON_POSITIONS["elementwise"])
-    result = tune(mod, tmp_path / "log")
+    result = tune_module(mod, None, tmp_path / "log", 4)
     assert [row.name for row in result.rows if row.works] == ["matmul 4x64 64x32"]
     assert untuned(capsys.readouterr().err) == ["fused_cast_multiply"]
     assert not result.comparison_error
@@ -111,7 +101,7 @@ def test_a_network_without_an_operator_of_known_shape_is_refused(tmp_path):
         ValueError,
         match=r"it has none: the shapes or loops of cast are known only in",
     ):
-        tune(positions(dense=False), tmp_path)
+        tune_module(positions(dense=False), None, tmp_path, 4)
 
 
 DENSE = [("MatMul", ["x", "w"], ["d"]), ("Relu", ["d"], ["y"])]
@@ -179,7 +169,7 @@ def test_networks_from_onnx_are_tuned_but_for_what_such_operators_make(tmp_path,
         tmp_path / "model.onnx",
     )
     mod, params = model_file(tmp_path / "model.onnx")
-    result = tune(mod, tmp_path / "log", trials=12, evaluate=False)
+    result = tune_module(mod, params, tmp_path / "log", 12, evaluate=False)
     assert any("matmul" in row.name and row.works for row in result.rows)
     assert untuned(capsys.readouterr().err)
     inputs = [np.random.default_rng(1).standard_normal((4, 64)).astype("float32")]
@@ -208,10 +198,10 @@ def test_a_network_for_any_batch_is_compiled_and_tuned_for_one(tmp_path):
     with pytest.raises(
         ValueError, match=rf"mod must have inputs of known shapes, x is .*batch.*{call}"
     ):
-        tune(mod, tmp_path / "log")
+        tune_module(mod, None, tmp_path / "log", 4)
     assert not (tmp_path / "log").exists()
     bound = relax.transform.BindSymbolicVars({"batch": 2})(mod)
-    result = tune(bound, tmp_path / "log", evaluate=False)
+    result = tune_module(bound, None, tmp_path / "log", 4, evaluate=False)
     inputs = [
         np.random.default_rng(1).standard_normal(shape).astype("float32")
         for shape in ((2, 64), (8, 8))
@@ -233,6 +223,6 @@ def test_inputs_that_are_no_tensors_leave_out_the_comparison_with_the_reason(tmp
         with blocks.dataflow():
             y = blocks.emit_output(relax.op.matmul(blocks.emit(pair[0]), blocks.emit(pair[1])))
         blocks.emit_func_output(y)
-    result = tune(blocks.finalize(), tmp_path)
+    result = tune_module(blocks.finalize(), None, tmp_path, 4)
     assert all(row.works for row in result.rows)
     assert "its inputs must be tensors to have random values, pair is " in str(result)

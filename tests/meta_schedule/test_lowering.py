@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import tvm
-from quick_tuning import builder, outputs, runner
+from quick_network_tuning import tune_module
+from quick_tuning import outputs
 from relax_modules import count_changes
 from tvm import relax
 from tvm.s_tir.meta_schedule.database import (
@@ -22,7 +23,7 @@ from autotvm_opevo.lowering.network import (
     lower_as_imported,
     pack_weights,
 )
-from autotvm_opevo.meta_schedule import as_target, compile_network, open_database, tune_network
+from autotvm_opevo.meta_schedule import as_target, compile_network, open_database
 from autotvm_opevo.meta_schedule.compilation import _best_records
 from autotvm_opevo.meta_schedule.database import database_with
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
@@ -54,8 +55,7 @@ def network():
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("packed")
-    options = {"builder": builder(), "runner": runner(), "seed": 0, "evaluate": False}
-    return tune_network(*network(), cpu(), folder, 12, **options).best_file
+    return tune_module(*network(), folder, 12, evaluate=False).best_file
 
 
 def free_buffers(mod):

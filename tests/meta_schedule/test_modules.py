@@ -6,18 +6,13 @@ import numpy as np
 import pytest
 import tvm
 from compared_networks import time_two_rounds
-from quick_tuning import builder, runner
+from quick_network_tuning import tune_module
 from relax_modules import SHAPES, expected, export, exported_with_values, weights, with_subfunctions
 from tvm import relax
 from tvm_ffi import structural_equal
 from unoptimized import cpu
 
-from autotvm_opevo.meta_schedule import (
-    compare_logs,
-    compile_network,
-    lower_for_tuning,
-    tune_network,
-)
+from autotvm_opevo.meta_schedule import compare_logs, compile_network, lower_for_tuning
 
 X = np.random.default_rng(1).standard_normal((4, 64)).astype("float32")
 
@@ -25,12 +20,6 @@ X = np.random.default_rng(1).standard_normal((4, 64)).astype("float32")
 @pytest.fixture(autouse=True)
 def two_rounds(monkeypatch):
     time_two_rounds(monkeypatch)
-
-
-def tune(mod, params, folder, **options):
-    return tune_network(
-        mod, params, cpu(), folder, 6, builder=builder(), runner=runner(), seed=0, **options
-    )
 
 
 def run(executable, name, *arrays):
@@ -43,7 +32,7 @@ def run(executable, name, *arrays):
 )
 def test_what_nn_modules_export_is_tuned_compared_and_compiled(tmp_path, params):
     mod, _ = export()
-    result = tune(mod, params(), tmp_path / "log")
+    result = tune_module(mod, params(), tmp_path / "log", 6)
     assert all(row.works for row in result.rows)
     assert result.comparison.outputs_match
     executable = compile_network(mod, params(), cpu(), result.best_file)
@@ -64,7 +53,7 @@ def test_all_forms_are_lowered_to_the_same():
 
 def test_weights_without_values_are_inputs(tmp_path):
     mod, _ = export()
-    result = tune(mod, None, tmp_path / "log")
+    result = tune_module(mod, None, tmp_path / "log", 6)
     assert result.comparison.outputs_match
     executable = compile_network(mod, None, cpu(), result.best_file)
     np.testing.assert_allclose(
@@ -74,7 +63,7 @@ def test_weights_without_values_are_inputs(tmp_path):
 
 def test_private_functions_are_part_of_the_network(tmp_path):
     mod, params = with_subfunctions()
-    result = tune(mod, params, tmp_path / "log")
+    result = tune_module(mod, params, tmp_path / "log", 6)
     assert all(row.works for row in result.rows)
     assert result.comparison.outputs_match
     x = np.random.default_rng(1).standard_normal((64, 64)).astype("float32")
@@ -121,7 +110,7 @@ def test_others_are_refused_before_anything_is_created(tmp_path, kind):
     given = mod(), params and params()
     (tmp_path / "log").mkdir()
     for call in (
-        lambda: tune(*given, tmp_path / "new"),
+        lambda: tune_module(*given, tmp_path / "new", 6),
         lambda: compile_network(*given, cpu(), tmp_path / "new"),
         lambda: lower_for_tuning(*given, cpu()),
         lambda: compare_logs(*given, cpu(), [tmp_path / "log"]),

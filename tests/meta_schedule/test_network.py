@@ -9,7 +9,7 @@ import pytest
 import tvm
 from compared_networks import compared
 from meta_schedule_adapter import Builder, Runner
-from quick_network_tuning import tune, tune_operator
+from quick_network_tuning import tune, tune_module, tune_operator
 from quick_tuning import builder, outputs, runner
 from relax_modules import product_and_softmax
 from tvm import relax
@@ -42,15 +42,7 @@ from autotvm_opevo.tuning.record_lines import seconds
 
 @pytest.mark.soak
 def test_a_transformer_encoder_is_tuned_and_its_outputs_match(tmp_path):
-    result = tune_network(
-        *workloads.network("bert-small"),
-        cpu(),
-        tmp_path,
-        22,
-        builder=builder(),
-        runner=runner(),
-        seed=0,
-    )
+    result = tune_module(*workloads.network("bert-small"), tmp_path, 22)
     assert result.trials == 22
     assert all(row.trials >= 1 for row in result.rows)
     assert result.comparison.outputs_match
@@ -72,8 +64,8 @@ def test_where_all_builds_fail_nothing_is_called_the_best(tmp_path):
         def build(self, inputs):
             return [BuilderResult(None, "no compiler") for _ in inputs]
 
-    operator, own = workloads.operator("nn.softmax", [(8, 32)]), {"builder": Failing()}
-    result = tune_network(*operator, cpu(), tmp_path, 4, **own, runner=runner(), seed=0)
+    softmax = workloads.operator("nn.softmax", [(8, 32)])
+    result = tune_module(*softmax, tmp_path, 4, builder=Failing())
     assert result.trials == 4
     assert not any(row.works for row in result.rows)
     assert result.comparison is None
@@ -227,14 +219,8 @@ def test_tvms_search_ends_where_a_task_has_a_single_schedule(tmp_path):
     operator = workloads.operator("nn.relu", [(4,)])
     # seconds instead of a minute
     search = EvolutionarySearch(population_size=16, init_min_unmeasured=2, genetic_num_iters=1)
-    options = {
-        "strategy": search,
-        "cost_model": "random",
-        "builder": builder(),
-        "runner": runner(),
-        "evaluate": False,
-    }
-    result = tune_network(*operator, cpu(), tmp_path, 8, seed=0, **options)
+    options = {"strategy": search, "cost_model": "random", "evaluate": False}
+    result = tune_module(*operator, tmp_path, 8, **options)
     assert result.stop_reason in ("exhausted", "trials")
     assert 1 <= result.trials == len(open_database(tmp_path))
 
@@ -263,13 +249,12 @@ def test_what_computes_something_else_is_not_among_the_best(tmp_path, monkeypatc
 
 
 def test_what_another_network_had_stays_among_the_best(tmp_path, monkeypatch):
-    options = {"builder": builder(), "runner": runner(), "seed": 0}
     softmax = workloads.operator("nn.softmax", [(8, 32)])
-    tune_network(*softmax, cpu(), tmp_path, 2, evaluate=False, **options)
+    tune_module(*softmax, tmp_path, 2, evaluate=False)
     (before,) = open_database(tmp_path / "best").get_all_tuning_records()
     wrong = Comparison(["tuned"], relative_errors=[0.5], outputs_match=False)
     monkeypatch.setattr("autotvm_opevo.meta_schedule.network.evaluate_network", lambda *_: wrong)
-    result = tune_network(product_and_softmax(), None, cpu(), tmp_path, 8, **options)
+    result = tune_module(product_and_softmax(), None, tmp_path, 8)
     assert (len(result.rows), result.measured) == (2, 6)
     assert len(untuned_networks(result.best_file)) == 1
     (record,) = open_database(tmp_path / "best").get_all_tuning_records()
@@ -278,10 +263,7 @@ def test_what_another_network_had_stays_among_the_best(tmp_path, monkeypatch):
 
 
 def test_tvms_own_strategy_can_be_used(tmp_path):
-    assert (
-        tune_operator(tmp_path, 4, strategy="evolutionary", cost_model="random", seed=0).measured
-        >= 4
-    )
+    assert tune_operator(tmp_path, 4, strategy="evolutionary", cost_model="random").measured >= 4
 
 
 @pytest.mark.parametrize(

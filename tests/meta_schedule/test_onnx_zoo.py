@@ -3,10 +3,11 @@
 import pytest
 from compared_networks import time_two_rounds
 from onnx_zoo import NETWORKS, networks
-from quick_tuning import builder, outputs, runner
+from quick_network_tuning import tune_module
+from quick_tuning import outputs
 from unoptimized import cpu
 
-from autotvm_opevo.meta_schedule import compile_network, tune_network
+from autotvm_opevo.meta_schedule import compile_network
 from autotvm_opevo.networks import relax as workloads
 
 NOT_IMPORTED = {"lstm": "TVM 0.27 imports no LSTM", "gru": "TVM 0.27 imports no GRU"}
@@ -22,11 +23,9 @@ def test_a_tuned_network_computes_what_onnx_specifies(tmp_path, monkeypatch, nam
     time_two_rounds(monkeypatch)
     network = NETWORKS[name]()
     mod, weights = workloads.model_file(network.save(tmp_path), network.open)
-    options = {"builder": builder(), "runner": runner(), "seed": 0, "task_scheduler": "round-robin"}
-    tasks = len(
-        tune_network(mod, weights, cpu(), tmp_path / "log", 1, evaluate=False, **options).rows
-    )
-    result = tune_network(mod, weights, cpu(), tmp_path / "log", tasks + 2, **options)
+    given, options = (mod, weights, tmp_path / "log"), {"task_scheduler": "round-robin"}
+    tasks = len(tune_module(*given, 1, evaluate=False, **options).rows)
+    result = tune_module(*given, tasks + 2, **options)
     assert result.trials == tasks + 2
     assert all(row.works for row in result.rows)
     assert result.comparison_error if name in NOT_COMPARED else result.comparison.outputs_match

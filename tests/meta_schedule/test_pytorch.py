@@ -4,10 +4,11 @@ not installed.
 
 import numpy as np
 import pytest
-from quick_tuning import builder, outputs, runner
+from quick_network_tuning import tune_module
+from quick_tuning import outputs
 from unoptimized import cpu
 
-from autotvm_opevo.meta_schedule import compile_network, tune_network
+from autotvm_opevo.meta_schedule import compile_network
 
 torch = pytest.importorskip("torch")
 
@@ -27,9 +28,7 @@ def test_a_model_of_pytorch_is_tuned_and_computes_the_same(tmp_path):
     ).eval()
     example = (torch.randn(1, 3, 32, 32),)
     mod = from_exported_program(torch.export.export(model, example))
-    result = tune_network(
-        mod, None, cpu(), tmp_path, 24, builder=builder(), runner=runner(), seed=0
-    )
+    result = tune_module(mod, None, tmp_path, 24)
     assert result.comparison.outputs_match
     ((output,),) = outputs(
         [compile_network(mod, None, cpu(), result.best_file)], [example[0].numpy()]

@@ -19,8 +19,8 @@ import tvm
 from compared_networks import time_two_rounds
 from hypothesis import given
 from hypothesis import strategies as st
-from quick_network_tuning import tune_operator
-from quick_tuning import builder, outputs, runner
+from quick_network_tuning import tune_module, tune_operator
+from quick_tuning import outputs, runner
 from tvm import relax, te, topi
 from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.database import MemoryDatabase, UnionDatabase
@@ -41,7 +41,6 @@ from autotvm_opevo.meta_schedule import (
     compare_logs,
     compile_network,
     open_database,
-    tune_network,
     verification,
 )
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network, random_inputs
@@ -287,7 +286,7 @@ def test_networks_run_while_they_are_lowered(monkeypatch, tmp_path):
     monkeypatch.setattr(
         f"{module}.lower_and_extract", lambda *given: begun.append("") or lower_and_extract(*given)
     )
-    tune(convolution(), tmp_path, 1, evaluate=False)
+    tune_module(convolution(), None, tmp_path, 1, evaluate=False)
     assert begun[:3] == ["runs", "runs", ""]
 
 
@@ -365,29 +364,18 @@ def assert_compiled_right(database, target=None):
     np.testing.assert_allclose(actual[0], expected[0], rtol=1e-3, atol=1e-4)
 
 
-def tune(mod, folder, trials, **options):
-    return tune_network(
-        mod,
-        None,
-        cpu(),
-        folder,
-        trials,
-        **{"builder": builder(), "runner": runner(), "seed": 0, **options},
-    )
-
-
 @pytest.mark.usefixtures("here")
 def test_tuning_and_all_that_uses_its_result_leave_a_wrong_operator_as_imported(
     mod, broken, tmp_path, monkeypatch, caplog
 ):
     broken("fast_math")
     time_two_rounds(monkeypatch)
-    result = tune(mod, tmp_path, 4)
+    result = tune_module(mod, None, tmp_path, 4)
     assert result.comparison.outputs_match
     assert [message for message in caplog.messages if "stays as imported" in message]
     assert [RELU] in wrong_operators(result.best_file).values()
     caplog.clear()
-    assert tune(mod, tmp_path, 6, evaluate=False).measured == 2
+    assert tune_module(mod, None, tmp_path, 6, evaluate=False).measured == 2
     opened = open_database(result.best_file)
     union = UnionDatabase(MemoryDatabase(), UnionDatabase(opened))
     for database in (tmp_path, result.best_file, opened, union):
@@ -418,7 +406,7 @@ def test_what_is_wrong_is_known_after_a_kill(mod, tmp_path, monkeypatch):
     monkeypatch.setattr(f"{tuning}.verifying", lambda *_: nullcontext(lambda: [RELU]))
     monkeypatch.setattr(f"{tuning}.NetworkRun", kill)
     with pytest.raises(ChildProcessError):
-        tune(mod, tmp_path, 4)
+        tune_module(mod, None, tmp_path, 4)
     assert [RELU] in wrong_operators(tmp_path).values()
 
 
@@ -430,7 +418,7 @@ def test_each_log_is_compared_as_it_was_lowered(mod, tmp_path, monkeypatch, capl
             "autotvm_opevo.meta_schedule.network.verifying",
             lambda *_, found=found: nullcontext(lambda: found),
         )
-        tune(mod, tmp_path / name, 4, evaluate=False)
+        tune_module(mod, None, tmp_path / name, 4, evaluate=False)
     comparison = compare_logs(mod, None, cpu(), [tmp_path / "few", tmp_path / "all"])
     assert comparison.outputs_match
     assert comparison.operators == []  # they have no counterparts
@@ -487,7 +475,7 @@ def test_a_network_for_another_machine_is_not_verified(mod, verified, tmp_path):
         def run(self, runner_inputs):
             return runner().run(runner_inputs)
 
-    assert tune(mod, tmp_path, 1, runner=Elsewhere()).trials == 1
+    assert tune_module(mod, None, tmp_path, 1, runner=Elsewhere()).trials == 1
     assert not verified
 
 
@@ -507,7 +495,7 @@ def test_a_network_that_divides_by_zero_is_tuned_but_not_compared(tmp_path):
     mod = network_of(
         lambda x: relax.op.floor_divide(relax.const(7, "int32"), x), shape=(64,), dtype="int32"
     )
-    result = tune(mod, tmp_path, 2)
+    result = tune_module(mod, None, tmp_path, 2)
     assert "network ends the process that runs it on random integers" in result.comparison_error
     assert len(open_database(result.best_file)) == 1
     with pytest.raises(RuntimeError, match="the untuned network ends the process that runs it"):
@@ -537,7 +525,7 @@ def test_what_is_wrong_for_another_target_says_nothing_of_one_with_records(
     monkeypatch.setattr(
         "autotvm_opevo.meta_schedule.network.verifying", lambda *_: nullcontext(lambda: None)
     )
-    best = tune(mod, tmp_path, 4, evaluate=False).best_file
+    best = tune_module(mod, None, tmp_path, 4, evaluate=False).best_file
 
     def missing():
         caplog.clear()
