@@ -224,20 +224,22 @@ def test_a_network_that_is_legalized_keeps_its_operators():
 @pytest.mark.parametrize("scatter", ["scatter_elements", "scatter_nd"])
 def test_operators_of_a_single_block_are_built(scatter):
     """TVM's own pass for packed weights does not expect them."""
+    rng = np.random.default_rng(0)
+    weight, data = (rng.standard_normal(shape, "float32") for shape in ((8, 8), (4, 8)))
     x = relax.Var("x", relax.TensorType((4, 8), "float32"))
     indices = np.zeros((1, 8) if scatter == "scatter_elements" else (1, 1), "int64")
     blocks = relax.BlockBuilder()
     with blocks.function("main", [x]):
         with blocks.dataflow():
+            y = blocks.emit(relax.op.matmul(x, relax.const(weight)))
             y = blocks.emit(
                 getattr(relax.op, scatter)(
-                    x, relax.const(indices), relax.const(np.ones((1, 8), "float32"))
+                    y, relax.const(indices), relax.const(np.ones((1, 8), "float32"))
                 )
             )
             y = blocks.emit_output(relax.op.nn.relu(y))
         blocks.emit_func_output(y)
-    data = np.random.default_rng(0).standard_normal((4, 8)).astype("float32")
-    expected = np.maximum(data, 0)
+    expected = np.maximum(data @ weight, 0)
     expected[0] = 1
     ((output,),) = outputs([compile_network(blocks.finalize(), None, cpu())], [data])
-    np.testing.assert_array_equal(output, expected)
+    np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-5)

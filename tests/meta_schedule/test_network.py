@@ -307,18 +307,6 @@ def test_invalid_arguments_are_rejected_before_anything_is_created(tmp_path, opt
     assert not (tmp_path / "new").exists()
 
 
-def test_a_network_with_an_unknown_shape_is_rejected_before_anything_is_created(tmp_path):
-    x = relax.Var("x", relax.TensorType((tvm.tirx.Var("n", "int64"), 16), "float32"))
-    blocks = relax.BlockBuilder()
-    with blocks.function("main", [x]):
-        blocks.emit_func_output(blocks.emit(relax.op.nn.softmax(x)))
-    with pytest.raises(
-        ValueError, match=r"mod must have inputs of known shapes, x is .*BindSymbolicVars"
-    ):
-        tune_network(blocks.finalize(), None, cpu(), tmp_path / "new", 4)
-    assert not (tmp_path / "new").exists()
-
-
 class TestTargets:
     def test_a_cpu_has_this_machines_cores_unless_given(self):
         assert as_target("llvm").attrs["num-cores"] >= 1
@@ -377,59 +365,3 @@ class TestTargets:
             ValueError, match=r"target's -mcpu must be a CPU that LLVM \d+ knows, 'znver9' given"
         ):
             as_target("llvm -mcpu=znver9")
-
-
-class TestWorkloads:
-    def test_networks_are_created_by_name(self):
-        assert len(workloads.network("resnet-18", 2)[1]) == 42
-        with pytest.raises(
-            ValueError,
-            match=r"network must be one of alexnet, bert-small, mlp, resnet-18; 'lenet' given",
-        ):
-            workloads.network("lenet")
-
-    def test_operators_are_relaxs(self):
-        mod, _ = workloads.operator(
-            "nn.conv2d", [(1, 3, 8, 8), (4, 3, 3, 3)], attributes={"padding": [1, 1]}
-        )
-        assert [int(extent) for extent in mod["main"].ret_ty.shape] == [1, 4, 8, 8]
-        with pytest.raises(
-            ValueError, match=r"one of Relax's, such as matmul or nn.conv2d; 'nn.dense' given"
-        ):
-            workloads.operator("nn.dense", [(1, 2), (3, 2)])
-        with pytest.raises(
-            ValueError, match=r"operator matmul cannot take tensors of \[\(2, 3\), \(4, 5\)\]"
-        ):
-            workloads.operator("matmul", [(2, 3), (4, 5)])
-
-    def test_an_onnx_file_is_loaded_with_its_weights(self, tmp_path):
-        import onnx
-        from onnx import TensorProto, helper, numpy_helper
-
-        weight = np.random.default_rng(0).standard_normal((8, 4)).astype("float32")
-        graph = helper.make_graph(
-            [helper.make_node("MatMul", ["x", "w"], ["y"])],
-            "graph",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8])],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
-            [numpy_helper.from_array(weight, "w")],
-        )
-        path = tmp_path / "model.onnx"
-        onnx.save(
-            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-            path,
-        )
-        with pytest.raises(
-            ValueError,
-            match=r"input 'x' of .* has a dynamic shape, which must be given: .* --shape x=1x8 on",
-        ):
-            workloads.model_file(path)
-        mod = lower(bind_params(*workloads.model_file(path, {"x": (3, 8)})), cpu())
-        inputs = random_inputs(mod)
-        ((output,),) = outputs([build(mod, cpu())], inputs)
-        np.testing.assert_allclose(output, inputs[0] @ weight, rtol=1e-4, atol=1e-4)
-
-    def test_other_files_are_rejected(self, tmp_path):
-        (tmp_path / "model.onnx").write_text("no model")
-        with pytest.raises(ValueError, match=r"cannot read .*model.onnx"):
-            workloads.model_file(tmp_path / "model.onnx")

@@ -1,4 +1,4 @@
-"""Model files in Relax: names of inputs."""
+"""Workloads in Relax: networks by name, operators, and model files with the names of inputs."""
 
 import re
 
@@ -9,6 +9,31 @@ from onnx_files import save_inputs, save_nodes, save_onnx
 
 from autotvm_opevo.cli.argument_types import named_shape
 from autotvm_opevo.networks import relax as workloads
+
+
+def test_networks_are_created_by_name():
+    assert len(workloads.network("resnet-18", 2)[1]) == 42
+    with pytest.raises(
+        ValueError,
+        match=r"network must be one of alexnet, bert-small, mlp, resnet-18; 'lenet' given",
+    ):
+        workloads.network("lenet")
+
+
+def test_operators_are_relaxs():
+    mod, _ = workloads.operator(
+        "nn.conv2d", [(1, 3, 8, 8), (4, 3, 3, 3)], attributes={"padding": [1, 1]}
+    )
+    assert [int(extent) for extent in mod["main"].ret_ty.shape] == [1, 4, 8, 8]
+    with pytest.raises(
+        ValueError, match=r"one of Relax's, such as matmul or nn.conv2d; 'nn.dense' given"
+    ):
+        workloads.operator("nn.dense", [(1, 2), (3, 2)])
+    with pytest.raises(
+        ValueError, match=r"operator matmul cannot take tensors of \[\(2, 3\), \(4, 5\)\]"
+    ):
+        workloads.operator("matmul", [(2, 3), (4, 5)])
+
 
 # Those that Relax renames, some of them to names that the file has, too.
 NAMES = ["data", "input.1", "0", "a.b", "a_b", "image:0", "2d", "_x", "a b", "naïve"]
