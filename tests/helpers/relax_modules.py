@@ -98,13 +98,19 @@ def count_changes(lowered):
     }
 
 
+def network_of(*layers, shape=(1, 8, 8, 8), dtype="float32"):
+    """A network of layers, one after the other."""
+    y, blocks = relax.Var("x", relax.TensorType(shape, dtype)), relax.BlockBuilder()
+    with blocks.function("main", [y]):
+        with blocks.dataflow():
+            for layer in layers[:-1]:
+                y = blocks.emit(layer(y))
+            y = blocks.emit_output(layers[-1](y))
+        blocks.emit_func_output(y)
+    return blocks.finalize()
+
+
 def product_and_softmax():
     """A matrix product with a constant, which schedules pack, and a softmax: two tasks."""
-    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((8, 16), "float32"))
-    weight = np.random.default_rng(0).standard_normal((16, 32)).astype("float32")
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            y = builder.emit(relax.op.matmul(x, relax.const(weight)))
-            y = builder.emit_output(relax.op.nn.softmax(y))
-        builder.emit_func_output(y)
-    return builder.finalize()
+    weight = relax.const(np.random.default_rng(0).standard_normal((16, 32), "float32"))
+    return network_of(lambda x: relax.op.matmul(x, weight), relax.op.nn.softmax, shape=(8, 16))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tvm
 from quick_tuning import outputs
-from relax_modules import count_changes
+from relax_modules import count_changes, network_of
 from tvm import relax
 from tvm.relax import op
 from unoptimized import cpu
@@ -698,18 +698,15 @@ def test_weights_that_follow_from_constants_are_converted():
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int8"])
 def test_convolutions_of_other_types_are_converted(dtype):
     rng = np.random.default_rng(0)
-    x = relax.Var("x", relax.TensorType((1, 3, 9, 7), dtype))
     weight = relax.const(rng.integers(-3, 3, (4, 3, 3, 3)).astype(dtype), dtype)
-    blocks = relax.BlockBuilder()
-    with blocks.function("main", [x]):
-        with blocks.dataflow():
-            y = blocks.emit_output(
-                op.nn.relu(op.nn.conv2d(x, weight, out_dtype="int32" if dtype == "int8" else None))
-            )
-        blocks.emit_func_output(y)
-    assert (
-        count_changes(assert_lowering_keeps_outputs(blocks.finalize(), tolerance=1e-2))["nhwc"] == 1
+    out_dtype = "int32" if dtype == "int8" else None
+    mod = network_of(
+        lambda x: op.nn.conv2d(x, weight, out_dtype=out_dtype),
+        op.nn.relu,
+        shape=(1, 3, 9, 7),
+        dtype=dtype,
     )
+    assert count_changes(assert_lowering_keeps_outputs(mod, tolerance=1e-2))["nhwc"] == 1
 
 
 def with_parts(*shapes, dataflow=True):

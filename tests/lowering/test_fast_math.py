@@ -2,12 +2,14 @@
 it is.
 """
 
+from operator import attrgetter
+
 import numpy as np
 import pytest
 import scipy.special
 import tvm
 from quick_tuning import outputs
-from relax_modules import count_changes
+from relax_modules import count_changes, network_of
 from tvm import relax
 
 from autotvm_opevo.lowering.fast_math import FAST_MATH
@@ -60,15 +62,10 @@ def test_they_are_exact_to_a_few_roundings(name):
 
 def power(x, exponent):
     """The network, and the names of its operators' blocks as they are tuned."""
-    variable, builder = (
-        relax.Var("x", relax.TensorType(x.shape, str(x.dtype))),
-        relax.BlockBuilder(),
+    dtype = str(x.dtype)
+    mod = network_of(
+        lambda y: relax.op.power(y, relax.const(exponent, dtype)), shape=x.shape, dtype=dtype
     )
-    with builder.function("main", [variable]):
-        with builder.dataflow():
-            y = builder.emit_output(relax.op.power(variable, relax.const(exponent, str(x.dtype))))
-        builder.emit_func_output(y)
-    mod = builder.finalize()
     lowered = lower(mod, cpu())
     return outputs([build(lowered, cpu())], [x])[0][0], count_changes(lowered)["fast_math"]
 
@@ -124,19 +121,9 @@ def test_nan_stays_and_the_limits_are_right(name, expected):
 def test_tensors_may_have_any_number_of_axes(shape):
     x = np.random.default_rng(0).normal(size=shape).astype("float32")
     names = [name for name in EXACT if name != "nn.softmax" or shape]
-    builder = relax.BlockBuilder()
-    variable = relax.Var("x", relax.TensorType(shape, "float32"))
-    with builder.function("main", [variable]):
-        with builder.dataflow():
-            parts = [name.split(".")[-1] for name in names]
-            functions = [
-                getattr(relax.op, part, None) or getattr(relax.op.nn, part) for part in parts
-            ]
-            y = builder.emit_output(
-                relax.Tuple([builder.emit(function(variable)) for function in functions])
-            )
-        builder.emit_func_output(y)
-    (found,) = outputs([build(lower(builder.finalize(), cpu()), cpu())], [x])
+    functions = [attrgetter(name)(relax.op) for name in names]
+    mod = network_of(lambda y: relax.Tuple([function(y) for function in functions]), shape=shape)
+    (found,) = outputs([build(lower(mod, cpu()), cpu())], [x])
     for name, y in zip(names, found):
         np.testing.assert_allclose(y, EXACT[name](x.astype("float64")), rtol=1e-5, atol=1e-6)
 

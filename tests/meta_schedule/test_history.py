@@ -8,6 +8,7 @@ import pytest
 import tvm
 from cpu_targets import PRIOR_FILES
 from quick_tuning import SMALL, tune
+from relax_modules import network_of
 from sketches import WORKLOADS, decision_space
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
@@ -45,16 +46,6 @@ def yesterday(tmp_path_factory):
 
 def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-
-
-def row_sums():
-    """A network of one operator, a reduction."""
-    blocks, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((64, 64), "float32"))
-    with blocks.function("main", [x]):
-        with blocks.dataflow():
-            y = blocks.emit_output(relax.op.sum(x, axis=1))
-        blocks.emit_func_output(y)
-    return blocks.finalize()
 
 
 def fastest(folder):
@@ -244,8 +235,9 @@ def test_records_of_the_same_network_for_another_target_are_learned_from(tmp_pat
 
 def test_a_history_that_no_task_can_use_is_named(yesterday, tmp_path, capsys):
     """A matrix product says nothing about the sum of rows."""
+    sums = network_of(lambda x: relax.op.sum(x, axis=1), shape=(64, 64))
     result = tune_network(
-        row_sums(), {}, cpu(), tmp_path / "sums", 2, history=yesterday, evaluate=False, seed=0
+        sums, {}, cpu(), tmp_path / "sums", 2, history=yesterday, evaluate=False, seed=0
     )
     assert result.measured == 2
     assert (

@@ -5,7 +5,7 @@ import pytest
 import tvm
 from quick_network_tuning import tune_module
 from quick_tuning import outputs
-from relax_modules import count_changes
+from relax_modules import count_changes, network_of
 from tvm import relax
 from tvm.s_tir.meta_schedule.database import (
     MemoryDatabase,
@@ -226,20 +226,14 @@ def test_operators_of_a_single_block_are_built(scatter):
     """TVM's own pass for packed weights does not expect them."""
     rng = np.random.default_rng(0)
     weight, data = (rng.standard_normal(shape, "float32") for shape in ((8, 8), (4, 8)))
-    x = relax.Var("x", relax.TensorType((4, 8), "float32"))
-    indices = np.zeros((1, 8) if scatter == "scatter_elements" else (1, 1), "int64")
-    blocks = relax.BlockBuilder()
-    with blocks.function("main", [x]):
-        with blocks.dataflow():
-            y = blocks.emit(relax.op.matmul(x, relax.const(weight)))
-            y = blocks.emit(
-                getattr(relax.op, scatter)(
-                    y, relax.const(indices), relax.const(np.ones((1, 8), "float32"))
-                )
-            )
-            y = blocks.emit_output(relax.op.nn.relu(y))
-        blocks.emit_func_output(y)
+    indices = relax.const(np.zeros((1, 8 if scatter == "scatter_elements" else 1), "int64"))
+    mod = network_of(
+        lambda x: relax.op.matmul(x, relax.const(weight)),
+        lambda x: getattr(relax.op, scatter)(x, indices, relax.const(np.ones((1, 8), "float32"))),
+        relax.op.nn.relu,
+        shape=(4, 8),
+    )
     expected = np.maximum(data @ weight, 0)
     expected[0] = 1
-    ((output,),) = outputs([compile_network(blocks.finalize(), None, cpu())], [data])
+    ((output,),) = outputs([compile_network(mod, None, cpu())], [data])
     np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-5)

@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick_network_tuning import tune_module, tune_operator
 from quick_tuning import outputs, runner
+from relax_modules import network_of
 from tvm import relax, te, topi
 from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.database import MemoryDatabase, UnionDatabase
@@ -58,19 +59,6 @@ DIVISION_ENDS_A_PROCESS = pytest.mark.skipif(
 def convolve(x, channels):
     weight = np.random.default_rng(0).standard_normal((16, channels, 3, 3)).astype("float32")
     return relax.op.nn.conv2d(x, relax.const(weight), padding=1)
-
-
-def network_of(*layers, shape=(1, 8, 8, 8), dtype="float32"):
-    x = relax.Var("x", relax.TensorType(shape, dtype))
-    blocks = relax.BlockBuilder()
-    with blocks.function("main", [x]):
-        with blocks.dataflow():
-            y = x
-            for layer in layers:
-                y = blocks.emit(layer(y))
-            y = blocks.emit_output(y)
-        blocks.emit_func_output(y)
-    return blocks.finalize()
 
 
 @pytest.fixture(scope="module", name="mod")
