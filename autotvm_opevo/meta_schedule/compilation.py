@@ -53,12 +53,12 @@ def compile_network(
     target : str, dict or tvm.target.Target
     database : str, path or Database, optional
         ``result.best_file``, or any database or union of some, of which each operator gets the
-        fastest record for this target, or else for another one of its kind, with a warning.
-        Operators without any keep their default, with a warning, too. If `tune_network` found that
-        the network is faster untuned, its best file says so, and the network is compiled as
-        imported; so are operators whose lowering changes the outputs. The same holds for a target
-        without records in the file, such as one with more cores. Databases in memory have no such
-        marks.
+        fastest record for this target, or else for another one of its kind, with a warning, unless
+        it names instructions of another CPU. Operators without any keep their default, with a
+        warning, too. If `tune_network` found that the network is faster untuned, its best file says
+        so, and the network is compiled as imported; so are operators whose lowering changes the
+        outputs. The same holds for a target without records in the file, such as one with more
+        cores. Databases in memory have no such marks.
 
     Returns
     -------
@@ -152,8 +152,9 @@ def _best_records(
     for mod in (task.dispatched[0] for task in tasks):
         record = best_of(database, mod, target)
         if record is None:
-            elsewhere = filter(None, [best_of(database, mod, other) for other in others])
-            record = min(elsewhere, key=lambda record: seconds(record.run_secs), default=None)
+            elsewhere = [best_of(database, mod, other) for other in others]
+            usable = [one for one in elsewhere if one and _can_run(one, target)]
+            record = min(usable, key=lambda record: seconds(record.run_secs), default=None)
         best.append(record)
     foreign = [record for record in best if record and not structural_equal(record.target, target)]
     if foreign:
@@ -165,6 +166,16 @@ def _best_records(
         )
     warn_of_untuned("the database", best.count(None), len(best))
     return database_with(best)
+
+
+def _can_run(record: ms.database.TuningRecord, target: tvm.target.Target) -> bool:
+    """Whether a CPU surely has the instructions that a schedule for another one names, such as
+    AVX-512's: LLVM would end the process when the network is exported.
+    """
+    if target.kind.name != "llvm" or all(i.kind.name != "Tensorize" for i in record.trace.insts):
+        return True
+    as_many_cores = {**dict(record.target.export()), "num-cores": target.attrs["num-cores"]}
+    return bool(structural_equal(tvm.target.Target(as_many_cores), target))
 
 
 def warn_of_untuned(name: str, untuned: int, operators: int) -> None:

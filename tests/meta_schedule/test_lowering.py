@@ -1,12 +1,16 @@
 """Compiling a tuned network: which weights are packed, when, and that outputs are the same."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tvm
 from quick_network_tuning import tune_module
 from quick_tuning import outputs
 from relax_modules import count_changes, network_of
+from sketches import AVX512, int8_matmul
 from tvm import relax
+from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import (
     MemoryDatabase,
     OrderedUnionDatabase,
@@ -27,6 +31,7 @@ from autotvm_opevo.meta_schedule import as_target, compile_network, open_databas
 from autotvm_opevo.meta_schedule.compilation import _best_records
 from autotvm_opevo.meta_schedule.database import database_with
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
+from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.tasks import extract
 from autotvm_opevo.networks import relax as workloads
 
@@ -166,6 +171,26 @@ def test_a_record_for_another_kind_of_device_is_not_applied(tuned, caplog):
     gpu = as_target("nvidia/geforce-rtx-3090")
     assert len(_best_records(open_database(tuned), tasks, gpu)) == 0
     assert "no record for 1 of 1 operator, which" in caplog.text
+
+
+@pytest.mark.parametrize(("cpu", "applied"), [("skylake-avx512", 1), ("core-avx2", 0)])
+def test_a_record_with_instructions_of_another_cpu_is_not_applied(cpu, applied):
+    """LLVM would end the process; another number of cores does not matter."""
+    context = ms.TuneContext(
+        int8_matmul(), target=AVX512, space_generator="post-order-apply", rand_state=1
+    )
+    sketches, postprocs = context.generate_design_space(), context.space_generator.postprocs
+    decisions = DecisionSpace(context.mod, sketches, postprocs)
+    candidate, _ = decisions.candidate(next(iter(next(decisions.seed_configurations()))))
+    assert "sch.tensorize(" in str(candidate.sch.trace)
+    database = MemoryDatabase()
+    workload = database.commit_workload(context.mod)
+    database.commit_tuning_record(
+        TuningRecord(candidate.sch.trace, workload, [1e-3], AVX512, candidate.args_info)
+    )
+    tasks = [SimpleNamespace(dispatched=[context.mod])]
+    target = as_target(f"llvm -mcpu={cpu} -num-cores=64")
+    assert len(_best_records(database, tasks, target)) == applied
 
 
 @pytest.mark.parametrize("kind", [MemoryDatabase, UnionDatabase, OrderedUnionDatabase, "nested"])
