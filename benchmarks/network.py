@@ -93,7 +93,7 @@ def tune_ansor(mod, params, target, folder, trials, seed):
         measure_callbacks=[auto_scheduler.RecordToFile(log)],
         verbose=0,
     )
-    auto_scheduler.TaskScheduler(tasks, weights).tune(options)
+    auto_scheduler.TaskScheduler(tasks, weights, callbacks=[]).tune(options)
     context = tvm.transform.PassContext(
         opt_level=3, config={"relay.backend.use_auto_scheduler": True}
     )
