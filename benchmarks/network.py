@@ -36,7 +36,7 @@ from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.tuning.comparison import Comparison
 from benchmarks import publish
 from benchmarks.environment import environment
-from benchmarks.network_table import UNTUNED, table
+from benchmarks.network_table import UNTUNED, table, timings
 from benchmarks.resume import run_missing
 
 # Seconds for timing all networks of a repetition.
@@ -139,12 +139,7 @@ def repetition(job, tophub):
     with open_device(target, LocalRunner()) as (device, upload):
         loaders = load_networks([built[n] for n in [UNTUNED, *others]], whole, device, upload)
         comparison.time_networks(loaders, _TIMING_SECONDS)
-    if not comparison.outputs_match:  # kept, or the next run would draw again
-        errors = dict(zip(others, comparison.relative_errors))
-        return {"seconds": seconds, "milliseconds": {}, "relative_errors": errors}
-    latencies = [comparison.race.latency(i).value for i in range(1 + len(others))]
-    milliseconds = {name: 1e3 * latency for name, latency in zip([UNTUNED, *others], latencies)}
-    return {"seconds": seconds, "milliseconds": milliseconds}
+    return {"seconds": seconds, **timings(comparison)}
 
 
 def main(arguments=None):

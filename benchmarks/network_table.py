@@ -7,11 +7,25 @@ from typing import Any
 
 import numpy as np
 
+from autotvm_opevo.tuning.comparison import Comparison
 from benchmarks import markdown
 from benchmarks.statistics import geometric_mean_interval
 
 UNTUNED = "untuned"
 Run = dict[str, Any]
+
+
+def timings(comparison: Comparison) -> Run:
+    """What a run keeps of the networks that were timed in turn; the errors of wrong ones, too, or
+    the next run would draw again.
+    """
+    names = [UNTUNED, *comparison.logs] if comparison.outputs_match else []
+    return {
+        "milliseconds": {
+            name: 1e3 * comparison.race.latency(i).value for i, name in enumerate(names)
+        },
+        "relative_errors": dict(zip(comparison.logs, comparison.relative_errors)),
+    }
 
 
 def table(runs: Sequence[Run]) -> str:

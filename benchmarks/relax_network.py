@@ -35,7 +35,7 @@ from autotvm_opevo.meta_schedule.evaluation import network_loader, open_device, 
 from autotvm_opevo.networks import relax as workloads
 from benchmarks import publish
 from benchmarks.environment import environment
-from benchmarks.network_table import UNTUNED, table
+from benchmarks.network_table import table, timings
 from benchmarks.resume import run_missing
 from benchmarks.workloads import cpu
 
@@ -94,12 +94,7 @@ def repetition(job):
         comparison.time_networks(
             [load(as_imported), *(networks[name] for name in names)], _TIMING_SECONDS
         )
-    errors = dict(zip(names, comparison.relative_errors))
-    if not comparison.outputs_match:  # kept, or the next run would draw again
-        return {"seconds": seconds, "milliseconds": {}, "relative_errors": errors}
-    latencies = [comparison.race.latency(i).value for i in range(1 + len(names))]
-    milliseconds = {name: 1e3 * latency for name, latency in zip([UNTUNED, *names], latencies)}
-    return {"seconds": seconds, "milliseconds": milliseconds, "relative_errors": errors}
+    return {"seconds": seconds, **timings(comparison)}
 
 
 def main(arguments=None):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks.network_table import table
+from autotvm_opevo.tuning.comparison import Comparison
+from benchmarks.network_table import table, timings
 
 
 def run(theirs, ours, untuned=9.0, **options):
@@ -48,3 +49,8 @@ def test_networks_with_wrong_outputs_are_listed_and_not_timed():
     assert text.replace(table(RUNS), "").strip() == (
         "mlp, seed 3: outputs differ, errors {'XGBTuner': 0.5}"
     )
+
+
+def test_what_computed_something_else_has_errors_and_no_times():
+    wrong = Comparison(["tune_network"], relative_errors=[0.5], outputs_match=False)
+    assert timings(wrong) == {"milliseconds": {}, "relative_errors": {"tune_network": 0.5}}
