@@ -4,12 +4,15 @@
     .venv/tvm/bin/python -m benchmarks.relax_network --networks resnet-18
     .venv/tvm/bin/python -m benchmarks.relax_network --trials 64 \\
         --methods "tune_network, no transfer" tune_network
+    # a quarter of an hour a seed
+    .venv/tvm/bin/python -m benchmarks.relax_network \\
+        --methods "tune_relax at its defaults" "tune_network, no transfer" tune_network
 
 ``tune_relax`` is TVM's function: the layouts of the model, evolutionary search with an XGBoost cost
-model. The second method is that search in `tune_network`, the third `tune_network` at its defaults.
-They take turns, with the same trials and the same builder and runner, which are faster than TVM's.
-TVM's search has rounds of less than its 64 candidates, which would leave tasks without any, and may
-exceed the trials in the last one. The tuned networks of a repetition and the untuned one are then
+model. At its defaults it has TVM's builder and runner, rounds of 64 candidates, and trials for
+several of these. Otherwise it has the builder and runner of `tune_network`, which are faster, and
+rounds of fewer candidates, or tasks would be left without any; the last round may exceed the
+trials. "evolutionary" is that search in `tune_network`. Methods take turns. The tuned networks of a repetition and the untuned one are then
 timed in turn, in rounds with new memory, and their outputs compared. A stopped benchmark resumes.
 """
 
@@ -43,22 +46,30 @@ from benchmarks.workloads import cpu
 _TIMING_SECONDS = 60.0
 
 
-def tune_relax(mod, params, folder, trials, seed):
+def tune_relax(mod, params, folder, trials, seed, **options):
     """TVM's own function; returns the network as it was tuned, and the database."""
     lowered = lower_as_imported(bind_params(mod, params), cpu())
-    tasks = len(ms.relax_integration.extract_tasks(lowered, cpu()))
-    ms.relax_integration.tune_relax(
-        lowered,
-        {},
-        cpu(),
+    ms.relax_integration.tune_relax(lowered, {}, cpu(), folder, trials, seed=seed + 1, **options)
+    return lowered, open_database(folder)
+
+
+def tune_relax_quickly(mod, params, folder, trials, seed):
+    """The same with our builder and runner, and rounds in which every task has its turn."""
+    tasks = len(
+        ms.relax_integration.extract_tasks(
+            lower_as_imported(bind_params(mod, params), cpu()), cpu()
+        )
+    )
+    return tune_relax(
+        mod,
+        params,
         folder,
-        max_trials_global=trials,
+        trials,
+        seed,
         num_trials_per_iter=min(64, max(1, trials // tasks)),
         builder=LocalBuilder(link=True),
         runner=LocalRunner(),
-        seed=seed + 1,
     )
-    return lowered, open_database(folder)
 
 
 def tune_ours(mod, params, folder, trials, seed, **options):
@@ -67,11 +78,13 @@ def tune_ours(mod, params, folder, trials, seed, **options):
     return lower_for_tuning(mod, params, cpu()), open_database(result.best_file)
 
 
+DEFAULTS = "tune_relax at its defaults"
 METHODS = {
-    "tune_relax": tune_relax,
+    "tune_relax": tune_relax_quickly,
     "evolutionary in tune_network": lambda *run: tune_ours(*run, strategy="evolutionary"),
     "tune_network": tune_ours,
     "tune_network, no transfer": lambda *run: tune_ours(*run, transfer=False),
+    DEFAULTS: tune_relax,
 }
 
 
@@ -86,8 +99,9 @@ def repetition(job):
         load = network_loader(cpu(), random_inputs(as_imported), device, upload)
         for name in names[first:] + names[:first]:
             with tempfile.TemporaryDirectory() as folder:
+                trials = job["relax_trials"] if name == DEFAULTS else job["trials"]
                 start = time.perf_counter()
-                tuned = METHODS[name](mod, params, folder, job["trials"], job["seed"])
+                tuned = METHODS[name](mod, params, folder, trials, job["seed"])
                 seconds[name] = time.perf_counter() - start
                 networks[name] = load(*tuned)
         comparison = Comparison(names)
@@ -107,6 +121,9 @@ def main(arguments=None):
     parser.add_argument(
         "--trials", type=int, default=208, help="per network, over all its tasks (default: 208)"
     )
+    parser.add_argument(
+        "--relax-trials", type=int, default=1000, help=f"of {DEFAULTS} (default: 1000)"
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument(
         "--methods",
@@ -125,6 +142,8 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method
     about = {"trials": options.trials, "methods": options.methods, **environment("llvm")}
+    if DEFAULTS in options.methods:
+        about["relax_trials"] = options.relax_trials
     jobs = [
         {"network": name, "seed": seed, **about}
         for name in options.networks
