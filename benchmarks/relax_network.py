@@ -12,8 +12,9 @@
 model. At its defaults it has TVM's builder and runner, rounds of 64 candidates, and trials for
 several of these. Otherwise it has the builder and runner of `tune_network`, which are faster, and
 rounds of fewer candidates, or tasks would be left without any; the last round may exceed the
-trials. "evolutionary" is that search in `tune_network`. Methods take turns. The tuned networks of a repetition and the untuned one are then
-timed in turn, in rounds with new memory, and their outputs compared. A stopped benchmark resumes.
+trials. "evolutionary" is that search in `tune_network`. Methods take turns. The tuned networks of a
+repetition and the untuned one are then timed in turn, in rounds with new memory, and their outputs
+compared. A stopped benchmark resumes.
 """
 
 import argparse

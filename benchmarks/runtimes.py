@@ -95,6 +95,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--threads", type=int, default=len(os.sched_getaffinity(0)), help="(default: all cores)"
     )
+    parser.add_argument(
+        "--target", default="", help="of the tuned networks (default: this machine's CPU)"
+    )
     parser.add_argument("--out", type=Path, default=Path("tuned/runtimes"))
     publish.add_option(parser)
     parser.add_argument("--time", nargs=2, metavar=("RUNTIME", "FILE"), help=argparse.SUPPRESS)
@@ -102,7 +105,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.time:
         print(json.dumps(time_runs(RUNTIMES[options.time[0]](options.time[1], options.threads))))
         return
-    used = {key: vars(options)[key] for key in ("time_limit", "trials", "threads")}
+    used = {key: vars(options)[key] for key in ("time_limit", "trials", "threads", "target")}
     known = options.out / "options.json"
     if known.exists() and json.loads(known.read_text()) != used:
         parser.error(f"{options.out} has results with other options: {known.read_text()}")
@@ -113,7 +116,8 @@ def main(arguments: list[str] | None = None) -> None:
         rows.append(compare(network, options))
         print(markdown.table(COLUMNS, [rows[-1]]).splitlines()[-1], flush=True)
     versions = ", ".join(f"{name} {version(package)}" for name, package in PACKAGES.items())
-    machine = f"Milliseconds, in {options.threads} threads of {processor()}; {versions}."
+    target = f", for {options.target}" if options.target else ""
+    machine = f"Milliseconds, in {options.threads} threads of {processor()}{target}; {versions}."
     if far := count_far():
         machine += f" The cores were far apart in {far} of {len(_counted)} processes."
     text = f"{markdown.table(COLUMNS, rows)}\n\n{machine}"
@@ -215,13 +219,15 @@ def tune(model: Path, folder: Path, seed: int, options: argparse.Namespace) -> d
         code = (
             "import sys; from benchmarks.runtimes import tune_and_export; "
             f"tune_and_export({str(model)!r}, {str(folder)!r}, {seed}, {options.time_limit}, "
-            f"{options.trials})"
+            f"{options.trials}, {options.target!r})"
         )
         subprocess.run([sys.executable, "-c", code], check=True, env=_environment(options))
     return dict(json.loads(result.read_text()))
 
 
-def tune_and_export(model: str, folder: str, seed: int, time_limit: float, trials: int) -> None:
+def tune_and_export(
+    model: str, folder: str, seed: int, time_limit: float, trials: int, target: str
+) -> None:
     """In a new process, tune into a folder of a variant's; it tunes as the command line does."""
     from autotvm_opevo.meta_schedule import compile_network, strategy, tune_network
     from autotvm_opevo.meta_schedule.targets import local_cpu_target
@@ -231,7 +237,7 @@ def tune_and_export(model: str, folder: str, seed: int, time_limit: float, trial
     if Path(folder).parent.name != TUNED[0]:
         strategy.prior = lambda target: ()
     mod, params = relax.model_file(model)
-    target, work_dir = local_cpu_target(), Path(folder) / "log"
+    target, work_dir = target or local_cpu_target(), Path(folder) / "log"
     result = tune_network(
         mod,
         params,

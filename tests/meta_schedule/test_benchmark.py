@@ -1,10 +1,8 @@
 """The comparison with TVM's evolutionary search, on a tiny workload with few trials."""
 
-import time
-
 import pytest
 
-from benchmarks import meta_schedule, meta_schedule_overhead, relax_network, relax_time_to_quality
+from benchmarks import meta_schedule, meta_schedule_overhead, relax_network
 from benchmarks.network_table import table
 from benchmarks.workloads import CPU, matmul
 
@@ -61,42 +59,3 @@ def test_networks_are_tuned_by_each_method_and_their_outputs_agree():
     assert run["seconds"].keys() == relax_network.METHODS.keys()
     assert run["milliseconds"].keys() == {"untuned", *relax_network.METHODS}
     assert "| mlp | tune_network |" in table([run])
-
-
-def test_records_are_counted_while_they_are_written(tmp_path):
-    records = tmp_path / "records"
-
-    def write():
-        for count in (2, 5):
-            time.sleep(0.05)
-            records.write_text("{}\n" * count)
-
-    counts, seconds = relax_time_to_quality.count_over_time(write, records, interval=0.001)
-    assert counts[-1][1] == 5
-    assert sorted({count for _, count in counts}) == [count for _, count in counts]
-    assert 0.1 <= counts[-1][0] <= seconds + 1
-
-
-def test_stages_hold_what_was_found_by_then_and_the_last_is_confirmed(tmp_path):
-    folder = tmp_path / "database"
-    folder.mkdir()
-    (folder / relax_time_to_quality.WORKLOADS).write_text("workloads")
-    (folder / relax_time_to_quality.RECORDS).write_text("".join(f"{i}\n" for i in range(10)))
-    counts = [(8.0, 4), (45.0, 10)]
-
-    def found(seconds, total):
-        rows = relax_time_to_quality.stages(folder, counts, seconds, total)
-        return [
-            (
-                row["seconds"],
-                row["trials"],
-                (row["database"] / relax_time_to_quality.RECORDS).read_text(),
-            )
-            for row in rows
-        ]
-
-    four, ten = "0\n1\n2\n3\n", "".join(f"{i}\n" for i in range(10))
-    assert found(50, 100) == [(10, 4, four), (20, 4, four), (50, 10, ten)]  # nothing yet after 5 s
-    (folder / "best").mkdir()
-    (folder / "best" / relax_time_to_quality.RECORDS).write_text("best")
-    assert found(33, 100) == [(10, 4, four), (20, 4, four), (33, 4, "best")]
