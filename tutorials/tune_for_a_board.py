@@ -20,10 +20,8 @@ version of TVM; for 64-bit ARM, on the board::
 
     pip install 'apache-tvm[rpc]>=0.27,<0.28' 'apache-tvm-ffi>=0.1.14.post0,<0.1.15'
 
-*Not tried on a board yet*, but on an emulated 64-bit ARM CPU (``tools/emulated_board.sh``). Outputs
-of tuned and untuned networks match there, also of a convolution by Winograd's algorithm. The tests
-check the object files for aarch64, and tune with a server on the same x86-64 machine.
-
+*Not tried on a board yet*, but on an emulated 64-bit ARM CPU (``tools/emulated_board.sh``), where
+tuned and untuned outputs match.
 With AutoTVM, use ``tune --rpc-tracker --rpc-key``. The TVM of ``make setup`` is for x86-64: build
 the same version on the board, with ``USE_RPC=ON``. An Android phone cannot link: TVM's RPC app
 takes libraries that the NDK has linked, by ``LocalBuilder(build_func="ndk")``. This was not tried.

@@ -3,20 +3,12 @@ Tune on several devices
 =======================
 
 Phones, boards and GPUs are tuned over TVM's RPC: each device runs a server that registers with a
-tracker, and every trial goes to a free device. Three commands do it::
-
-    python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190                 # on one machine
-    python -m tvm.exec.rpc_server --tracker TRACKER:9190 --key cpu            # on every device
-    python -m autotvm_opevo tune --network alexnet --target "llvm -mcpu=core-avx2" \\
-        --log alexnet.json \\
-        --rpc-tracker TRACKER:9190 --rpc-key cpu  # where the tracker can be reached
-
-This script does the same in Python, with a tracker and two devices that are this machine::
+tracker, and every trial goes to a free device. This script does so in Python, with a tracker and
+two devices that are this machine::
 
     python tutorials/tune_on_a_farm.py       # two devices, 24 trials: half a minute
 
-If a device dies or hangs during a trial, the trial is run once more, on a device that the tracker
-assigns.
+:doc:`/how_to/devices` has the commands for a farm, and what happens when a device fails.
 
 It needs AutoTVM. After ``make setup``, ``python`` is ``.venv/autotvm/bin/python``.
 """
@@ -59,7 +51,7 @@ def tune(host, port, log):
 # %%
 # A farm on this machine
 # ----------------------
-# In place of the first two commands.
+# A tracker and two servers, in processes of their own.
 
 
 def main():
