@@ -13,10 +13,10 @@ from autotvm_opevo.tuning.logs import check_logs
 SUMMARY = "tell which of several logs makes a network fastest"
 DESCRIPTION = """Tell which of several logs makes a network fastest.
 
-The network is built untuned and with the best of each log. Outputs are compared, and all are timed
-interleaved, until an interval tells the fastest log from the others or the time is over. Then the
-operators that differ most are timed alone. The times in the logs cannot be compared: the machine
-may have been slower while one of them was written."""
+The network is built untuned and with the best of each log. Outputs are compared. All are timed
+interleaved, until an interval tells the fastest log from the others, or the time is over. Then the
+operators that differ most are timed alone. Times in logs cannot be compared: the machine may have
+been slower during one run."""
 EXAMPLES = """examples:
   %(prog)s a.best.json b.best.json --network alexnet
   %(prog)s alexnet.best.json --network alexnet              with the untuned network only

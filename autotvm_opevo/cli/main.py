@@ -16,7 +16,7 @@ from autotvm_opevo._version import __version__
 # The modules of the commands; each has a line for the program's help, the paragraphs of its own
 # help before and after the options, and functions that add these and run it.
 _COMMANDS = ("tune", "compare", "report", "doctor")
-_DESCRIPTION = "Tune operators and networks for Apache TVM, and report what it gained."
+_DESCRIPTION = "Tune operators and networks for Apache TVM, and compare and report the results."
 # How errors of TVM begin, which say in their last line what is wrong.
 _TRACEBACK = "Traceback (most recent call last):"
 _EXAMPLES = """examples:

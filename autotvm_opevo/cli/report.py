@@ -13,7 +13,7 @@ The page is one self-contained HTML file, for screen and print. Logs are never m
 EXAMPLES = """examples:
   %(prog)s alexnet.json                         the verdict on a log, as text
   %(prog)s alexnet.json -o report.html          an AutoTVM log, written by any tuner
-  %(prog)s opevo.json xgb.json -o report.html   compare two logs
+  %(prog)s opevo.json xgb.json -o report.html   two logs on one page
   %(prog)s alexnet -o report.html               the folder of a database, or of AutoTVM logs
   %(prog)s alexnet.json --watch                 follow a run in the browser
 """

@@ -30,8 +30,8 @@ EXAMPLES = """examples:
 With MetaSchedule (TVM 0.27), operators are Relax's and --log is a folder:
   %(prog)s --operator matmul --tensor 64x512 --tensor 512x256 --trials 64 --log dense
 """
-STATUS = """exit status: 0 success; 1 tuning failed, or the networks before and after have
-different outputs or could not be compared; 2 invalid arguments; 130 interrupted."""
+STATUS = """exit status: 0 success; 1 tuning failed, or the untuned and the tuned network could not
+be compared or have different outputs; 2 invalid arguments; 130 interrupted."""
 
 
 def add_arguments(tune: argparse.ArgumentParser) -> None:
@@ -90,8 +90,8 @@ def add_arguments(tune: argparse.ArgumentParser) -> None:
     tune.add_argument(
         "--seed",
         type=int,
-        help="random seed of OpEvo and of MetaSchedule's search; AutoTVM's own tuners take none, "
-        "and with AutoTVM proposals also depend on how long builds take",
+        help="random seed of OpEvo and of MetaSchedule's search; AutoTVM's own tuners take none; "
+        "proposals also depend on how long builds take",
     )
     tune.add_argument(
         "--timeout",
