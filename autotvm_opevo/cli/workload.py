@@ -25,7 +25,8 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--network",
         metavar="NAME",
-        help=f"with AutoTVM {', '.join(AUTOTVM)}; with MetaSchedule {', '.join(META_SCHEDULE)}",
+        help=f"a network with random weights; with AutoTVM {', '.join(AUTOTVM)}; with MetaSchedule "
+        f"{', '.join(META_SCHEDULE)}",
     )
     what.add_argument(
         "--model", metavar="FILE", help="a file that TVM's frontends read, such as ONNX"
@@ -57,7 +58,7 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
         "--shape",
         type=named_shape,
         metavar="NAME=1x3x224x224",
-        help="shape of a model's input; repeatable",
+        help="shape of a model's input, by its name in the file; repeatable",
         **_REPEATABLE,
     )
     group.add_argument(
@@ -70,7 +71,7 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
 
 def add_target(parser: argparse.ArgumentParser, default: str) -> None:
     """Add the option for the target, given what it is by default, in words."""
-    targets = 'llvm, "llvm -mcpu=core-avx2", cuda (AutoTVM) or nvidia/nvidia-h100'
+    targets = '"llvm -mcpu=core-avx2", cuda (AutoTVM) or nvidia/nvidia-h100'
     parser.add_argument("--target", help=f"TVM's target, such as {targets} (default: {default})")
 
 
