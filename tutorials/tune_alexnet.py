@@ -78,9 +78,8 @@ measure_option = autotvm.measure_option(
 # %%
 # Tuning
 # ------
-# Every distinct workload is a task. After a warm-up of a few trials each, the gradient-based task
-# scheduler spends trials where they should reduce the network's latency most: on tasks that run
-# often, take long and still improve.
+# Every distinct workload is a task. The gradient-based task scheduler spends trials where they
+# should reduce the network's latency most: on tasks that run often, take long and still improve.
 
 result = tune_network(
     mod,

@@ -65,9 +65,8 @@ target = as_target(options.target or local_target())
 # %%
 # Tuning
 # ------
-# Every distinct fused operator is a task. Trials go to the task with the largest expected reduction
-# of the network's latency per second. The strategy is OpEvo with its Gaussian-process surrogate;
-# ``strategy=OpEvoStrategy(surrogate=None)`` is OpEvo as published.
+# Every distinct fused operator is a task. The strategy is OpEvo with its Gaussian-process
+# surrogate; ``strategy=OpEvoStrategy(surrogate=None)`` is OpEvo as published.
 
 result = tune_network(mod, params, target, options.work_dir, trials=options.trials, seed=0)
 print(result)
