@@ -6,9 +6,10 @@
 ``XGBTuner`` has all tasks, with the builder and runner of `tune_network`. ``tutorial`` is XGBTuner
 as TVM's tutorial tune_relay_x86.py has it: convolutions only, one after the other, with AutoTVM's
 builder and runner, and layouts chosen by its graph tuner, which takes minutes. ``Ansor`` is TVM's
-auto_scheduler, with layouts as in tune_network_x86.py. Each network has the same trials with all
-methods; those with XGBTuner divide them equally among tasks, and draw the first 64 of a task at
-random.
+auto_scheduler, with layouts as in tune_network_x86.py. ``MetaSchedule`` is that of this TVM, in the
+layouts of the model; its rounds have fewer candidates than 64, or tasks would be left without any.
+Each network has the same trials with all methods; those with XGBTuner divide them equally among
+tasks, and draw the first 64 of a task at random.
 
 The methods take turns. The networks of a repetition, the untuned one, and the one with TopHub's
 records, if ``--tophub`` is given, are then timed in turn, in rounds with new memory, and their
@@ -24,9 +25,10 @@ from pathlib import Path
 
 import numpy as np
 import tvm
-from tvm import auto_scheduler, autotvm, relay
+from tvm import auto_scheduler, autotvm, meta_schedule, relay
 from tvm.autotvm.graph_tuner import DPTuner
 
+from autotvm_opevo._utils.cpu_cores import physical_cores
 from autotvm_opevo.autotvm import tune_network
 from autotvm_opevo.autotvm.evaluation import build, load_networks, open_device
 from autotvm_opevo.autotvm.extraction import extract, without_tophub
@@ -101,6 +103,19 @@ def tune_ansor(mod, params, target, folder, trials, seed):
         return relay.build(mod, target=target)
 
 
+@without_tophub()
+def tune_meta_schedule(mod, params, target, folder, trials, seed):
+    """TVM's MetaSchedule for Relay; returns the network."""
+    integration, mod = meta_schedule.relay_integration, fold(mod, params)
+    target = tvm.target.Target({**target.export(), "num-cores": physical_cores()})
+    tasks = len(integration.extract_tasks(mod, target, {}))
+    size = min(64, max(1, trials // tasks))
+    database = integration.tune_relay(
+        mod, {}, target, str(folder), trials, num_trials_per_iter=size, seed=seed + 1
+    )
+    return integration.compile_relay(database, mod, target, {})
+
+
 def tune_ours(mod, params, target, folder, trials, seed, **options):
     """`tune_network`; returns the network."""
     result = tune_network(
@@ -115,6 +130,7 @@ METHODS = {
     "tune_network": tune_ours,
     "tutorial": tune_tutorial,
     "Ansor": tune_ansor,
+    "MetaSchedule": tune_meta_schedule,
 }
 
 
