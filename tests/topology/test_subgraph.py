@@ -72,14 +72,6 @@ def test_bridges_do_not_depend_on_the_chunk_size(monkeypatch):
     assert edges(InducedSubgraph(tiles, kept)) == expected
 
 
-def test_subgraph_of_a_subgraph():
-    tiles = Factorization(64, parts=3)
-    part = InducedSubgraph(
-        InducedSubgraph(tiles, [v for v in tiles if v[0] <= 8]), [(1, 1, 64), (8, 8, 1), (1, 64, 1)]
-    )
-    assert is_connected(part)
-
-
 def test_accepts_lists_read_from_json():
     subgraph = InducedSubgraph(Factorization(8, parts=2), [(8, 1), (4, 2)])
     assert subgraph.index([4, 2]) == 1

@@ -37,8 +37,6 @@ def index_of_any_int(value):
     ("broken", "message"),
     [
         ({"size": -3}, "size of a Ring must be an integer of at least 1"),
-        ({"size": 4.0}, "size of a Ring must be an integer of at least 1"),
-        ({"size": None}, "size of a Ring must be an integer of at least 1"),
         ({"index": lambda value: 0}, "index of a Ring: 1 is the vertex at index 1, 0 returned"),
         ({"index": lambda value: value / 0}, "index of a Ring: 0 raises ZeroDivisionError"),
         ({"neighbours": lambda value: []}, "neighbours of a Ring: 0 has none"),
@@ -47,10 +45,6 @@ def index_of_any_int(value):
         (
             {"neighbours": lambda value: [3 - value] * 2},
             "neighbours of a Ring: 3 is listed twice as a neighbour of 0",
-        ),
-        (
-            {"neighbours": lambda value: [(value + 1) % 4]},
-            "neighbours of a Ring: 1 is a neighbour of 0, but 0 is not a neighbour of 1",
         ),
         ({"neighbours": lambda value: [value + 4]}, "index of a Ring: 4 raises ValueError"),
         (
@@ -69,10 +63,6 @@ def index_of_any_int(value):
         (
             {"index": index_of_any_int, "neighbours": lambda value: [value - 1, value + 1]},
             "-1, a neighbour of 0, is not a vertex",
-        ),
-        (
-            {"index": lambda value: 3 - value},
-            "index of a Ring: 0 is the vertex at index 0, 3 returned",
         ),
         (
             {"neighbours": lambda value: [0] if value == 3 else [(value - 1) % 4, (value + 1) % 4]},
