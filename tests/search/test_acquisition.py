@@ -157,12 +157,6 @@ def test_the_same_seed_selects_the_same():
     assert first == again
 
 
-def test_all_candidates_are_selected_when_fewer_than_wanted():
-    space = line()
-    results = results_of(space, {(5, True): 1.0, (7, True): 2.0})
-    assert len(selected(space, results, [(1, True), (2, True)], n=5)) == 2
-
-
 def test_the_cost_does_not_grow_with_pending_evaluations():
     """Of a caller that never tells."""
     space = Space({"x": Discrete(range(100_000))})

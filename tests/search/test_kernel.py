@@ -115,15 +115,6 @@ def test_the_kernel_factorises_over_knobs():
     )
 
 
-def test_an_induced_subgraph_has_the_distances_of_the_whole_graph():
-    tiles, things = Factorization(64, 2), Categorical("abcde")
-    for whole, part in ((tiles, [(64, 1), (8, 8), (4, 16)]), (things, ["a", "c", "e"])):
-        rows = [whole.index(value) for value in part]
-        assert distances(Space({"x": InducedSubgraph(whole, part)})) == pytest.approx(
-            distances(Space({"x": whole}))[np.ix_(rows, rows)]
-        )
-
-
 def test_the_kernel_works_on_graphs_too_large_to_enumerate():
     knobs = {
         "tile": Factorization(2**40 * 3**20, 6),

@@ -116,16 +116,6 @@ class TestRules:
         search = OpEvo(space, seed=0, history=[history(free)])
         assert all(configuration["unroll"] != 16 for configuration in search.ask(40))
 
-    def test_the_same_seed_proposes_the_same(self):
-        def proposals():
-            search = OpEvo(space_of(256), seed=3, history=[history(space_of(64))])
-            for _ in range(4):
-                batch = search.ask(6)
-                search.tell(batch, [speed(c) for c in batch])
-                yield batch
-
-        assert list(proposals()) == list(proposals())
-
     def test_a_task_that_goes_on_teaches_more(self):
         """The results of a source may grow while it is used."""
         teacher, space = OpEvo(space_of(256), seed=0), space_of(512)
