@@ -227,7 +227,7 @@ class OpEvo(Search):
         if not selected:
             yield self._child(parents)
 
-    def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
+    def _candidates(self, parents: Parents, portfolio: Sequence[int]) -> list[int]:
         """Distinct children that may be proposed, and a portfolio; once what is left is enumerated,
         since hardly anything else may be proposed, some of that, or all if it is few.
         """

@@ -277,14 +277,13 @@ class TransferModel(Model):
 
 
 def nearest_sources(space: Space, sources: Sequence[Source]) -> list[Source]:
-    """Up to eight sources with successes, whose spaces are most like this one, and not much less so
-    than the nearest.
+    """Up to eight sources whose spaces are most like this one, and not much less so than the
+    nearest.
     """
     usable = [
         source
         for source in sources
-        if any(source.results.values())
-        and any(
+        if any(
             name in source.space.knobs and topology.is_comparable(source.space.knobs[name])
             for name, topology in space.knobs.items()
         )

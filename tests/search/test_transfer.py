@@ -49,6 +49,14 @@ def best_after(trials, seed, space, sources, at=(16, 8)):
     return best
 
 
+class Spied(OpEvo):
+    """Keeps the parents of the last proposals."""
+
+    def _candidates(self, parents, portfolio):
+        self.parents = parents
+        return super()._candidates(parents, portfolio)
+
+
 class TestWhatItBrings:
     def test_the_first_batch_is_near_the_best_of_another_task(self):
         sources = [history(space_of(256), scale=1e6)]
@@ -167,14 +175,8 @@ class TestRules:
 
     def test_what_failed_here_is_not_a_parent(self):
         """However good it was elsewhere."""
-
-        class Spy(OpEvo):
-            def _candidates(self, parents, portfolio=()):
-                self.parents = parents
-                return super()._candidates(parents, portfolio)
-
         space = space_of(256)
-        search = Spy(space, seed=0, history=[history(space)])
+        search = Spied(space, seed=0, history=[history(space)])
         failed = search.ask(8)
         better = {"tile": (2, 2, 64), "unroll": 0, "flag": True}
         search.tell([*failed, better], [0.0] * 8 + [1.0])
@@ -184,18 +186,13 @@ class TestRules:
         assert not set(parents) & set(map(space.index, failed))
 
     def test_where_all_that_was_good_elsewhere_fails_the_model_selects_without_parents(self):
-        class Spy(OpEvo):
-            def _candidates(self, parents, portfolio=()):
-                self.parents = parents
-                return super()._candidates(parents, portfolio)
-
         space = space_of(4096)
         known = [
             {"tile": (1024, 2, 2), "unroll": unroll, "flag": flag}
             for unroll in (0, 4, 16, 64)
             for flag in (False, True)
         ]
-        search = Spy(space, seed=0, history=[(space, known, range(1, 9))])
+        search = Spied(space, seed=0, history=[(space, known, range(1, 9))])
         batch = search.ask(8)
         assert {configuration["tile"] for configuration in batch} == {(1024, 2, 2)}
         search.tell(batch, [0.0] * 8)
