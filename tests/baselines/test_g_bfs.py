@@ -18,10 +18,6 @@ def adjacent(space, first, second):
     return second in list(space.neighbours(first))
 
 
-def test_starts_without_tiling():
-    assert GBFS(space(), seed=0).ask(8) == [{"y": (512, 1, 1, 1), "x": (96, 1, 1)}]
-
-
 def test_expands_the_best_first_and_evaluates_rho_of_its_neighbours():
     search = GBFS(space(), seed=0)
     start = search.ask(8)
@@ -60,14 +56,6 @@ def test_samples_neighbours_uniformly():
         drawn[small.index(search.ask(8)[0])] += 1
     assert len(drawn) == 5  # 3 targets for a factor of 2, and 2 for a factor of 3
     assert chisquare(list(drawn.values())).pvalue > 1e-4
-
-
-def test_continues_at_random_if_everything_fails():
-    search = GBFS(space(), seed=0)
-    for _ in range(20):
-        configurations = search.ask(8)
-        assert configurations
-        search.tell(configurations, [0.0] * len(configurations))
 
 
 @pytest.mark.parametrize(

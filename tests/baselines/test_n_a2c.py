@@ -35,16 +35,6 @@ class TestActorCritic:
             rng=np.random.default_rng(0),
         )
 
-    def test_rewarded_actions_become_likelier_and_punished_ones_less_likely(self):
-        state, mask = np.array([[0.1, -0.4, 0.3]]), np.ones((1, 4), bool)
-        for target, rises in ((1.0, True), (-1.0, False)):
-            network = self.network()
-            (before,), _ = network(state, mask)
-            network.update(state, mask, np.array([2]), np.array([target]))
-            (after,), _ = network(state, mask)
-            assert (after[2] > before[2]) == rises
-            assert after.sum() == pytest.approx(1)
-
     def test_state_values_converge_to_their_targets(self):
         state, mask, network = np.array([[0.1, -0.4, 0.3]]), np.ones((1, 4), bool), self.network()
         for _ in range(300):
@@ -87,12 +77,6 @@ class TestActorCritic:
                 below = loss()
                 weight[position] = kept
                 assert gradients[name][position] == pytest.approx((above - below) / 2e-6, abs=1e-5)
-
-
-def test_starts_without_tiling():
-    assert NA2C(space(), seed=0).ask(8) == [
-        {"y": (1024, 1, 1, 1), "x": (1024, 1, 1, 1), "k": (768, 1, 1)}
-    ]
 
 
 def test_round_has_six_new_states_within_three_steps_of_the_best():

@@ -32,12 +32,6 @@ class TestKnnPredict:
                 sum(w * fitnesses[i] for w, i in zip(weights, nearest)) / sum(weights)
             )
 
-    def test_known_values(self):
-        """Distances 1/3 and 1: weights 3 and 1."""
-        assert knn_predict(
-            np.array([[2.0, 0.0]]), np.array([[1.0, 0.0], [2.0, 5.0]]), [8.0, 4.0], k=2
-        ) == pytest.approx([7.0])
-
     def test_uses_all_if_there_are_fewer_than_k(self):
         assert knn_predict(np.array([[3.0]]), np.array([[1.0]]), [2.0], k=9) == pytest.approx([2.0])
 
