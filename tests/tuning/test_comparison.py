@@ -249,10 +249,3 @@ class TestAbort:
         with pytest.raises(KeyboardInterrupt), shown_when_aborted(comparison):
             raise KeyboardInterrupt
         assert "ended by: decided" in capsys.readouterr().err
-
-    def test_a_device_that_hangs_is_given_up(self, monkeypatch):
-        monkeypatch.setattr(module, "_FIRST_RUN_TIMEOUT", 0.1)
-        hung = Network(1.0)
-        hung.outputs = lambda: module.time.sleep(60)
-        with pytest.raises(TimeoutError, match="the device to run the networks"):
-            compare(hung, Network(1.0), logs=["a"])

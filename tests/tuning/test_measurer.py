@@ -8,7 +8,7 @@ from functools import partial
 import psutil
 import pytest
 
-from autotvm_opevo.tuning.measurer import Measurer, measured
+from autotvm_opevo.tuning.measurer import Measurer
 from autotvm_opevo.tuning.workers import WorkerPool
 
 LIMIT = 120
@@ -200,7 +200,3 @@ def test_what_is_built_and_waits_is_dropped_when_it_is_cancelled(open_measurer):
         measurer.cancel()
     assert all(trial.cancelled() for trial in trials)
     assert measurer.has_capacity
-
-
-def test_a_trial_that_is_measured_is_done():
-    assert measured(7).result(0) == 7

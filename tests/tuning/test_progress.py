@@ -60,13 +60,6 @@ def test_time_left_is_until_the_trials_or_the_time_limit_run_out():
     assert any(f"00:{seconds} left" in file.getvalue() for seconds in range(20, 31))
 
 
-def test_a_large_number_of_trials_is_shown():
-    file = io.StringIO()
-    with ProgressDisplay(100_000, time_limit=30.0, file=file) as display:
-        display.show(ROWS[:1], 0, 0.002)
-    assert "8/100000 trials" in file.getvalue()
-
-
 @pytest.mark.parametrize("live", [False, True])
 def test_where_only_the_time_is_limited_no_number_of_trials_is_shown(live):
     file = io.StringIO()

@@ -1,7 +1,7 @@
 """Races between alternatives whose true latencies are known, and the intervals that decide them."""
 
 import time
-from math import exp, inf, log
+from math import inf, log
 
 import numpy as np
 import pytest
@@ -31,18 +31,6 @@ class TestGeometricMean:
         )
         assert misled <= stats.binom.ppf(0.9999, runs, alpha)
 
-    def test_a_t_interval_would_mislead_more_often(self):
-        values, n = self.measurements(1000), np.arange(1, self.length + 1)
-        mean = values.cumsum(axis=1) / n
-        deviation = np.sqrt(((values**2).cumsum(axis=1) - n * mean**2)[:, 1:] / (n[1:] - 1))
-        margin = stats.t.ppf(0.975, n[1:] - 1) * deviation / np.sqrt(n[1:])
-        assert np.mean((np.abs(mean[:, 1:]) > margin).any(axis=1)) > 0.2
-
-    def test_the_interval_does_not_depend_on_the_unit(self):
-        values = np.array([1.1, 1.3, 1.2, 1.25, 1.15])
-        one, thousand = geometric_mean(values), geometric_mean(1000 * values)
-        assert thousand == pytest.approx(tuple(1000 * x for x in one))
-
     def test_the_ends_are_where_the_bayes_factor_is_one_over_alpha(self):
         """The closed form against the integral that it comes from: a t statistic under a Gaussian
         prior on the effect size.
@@ -59,15 +47,6 @@ class TestGeometricMean:
 
         alternative, _ = integrate.quad(density, -40, 40, points=[0, 2, 4, 8], limit=200)
         assert alternative / stats.t.pdf(t, n - 1) == pytest.approx(1 / alpha, rel=1e-3)
-
-    def test_more_measurements_narrow_the_interval(self):
-        rng = np.random.default_rng(0)
-        values = np.exp(rng.normal(0.1, 0.02, 400))
-        widths = [
-            high - low for _, low, high in (geometric_mean(values[:n]) for n in (5, 20, 100, 400))
-        ]
-        assert widths == sorted(widths, reverse=True)
-        assert geometric_mean(values).value == pytest.approx(exp(0.1), rel=0.01)
 
     @pytest.mark.parametrize("values", [[2.0], [2.0, 3.0]])
     def test_few_measurements_leave_everything_open(self, values):
@@ -218,12 +197,9 @@ def confirmed(latency, size):
 
 
 class TestConfirmation:
-    def test_without_noise_the_fastest_wins_at_once(self):
+    def test_without_noise_the_fastest_wins_at_once_and_the_others_leave(self):
         race = confirmed([1.3, 1.0, 1.1].__getitem__, 3)
         assert (race.fastest, race.racing, race.seconds(1)) == (1, [1], [1.0] * MIN_ROUNDS)
-
-    def test_who_is_slower_with_confidence_is_not_timed_any_more(self):
-        race = confirmed([1.3, 1.0, 1.1].__getitem__, 3)
         assert 3 <= len(race.seconds(0)) < MIN_ROUNDS
         assert race.latencies[-1] == [inf, 1.0, inf]
 

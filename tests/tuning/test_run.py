@@ -192,13 +192,16 @@ def test_a_network_that_was_timed_once_has_no_interval(run, tmp_path):
     assert event.speedup == []
 
 
-def test_networks_with_different_outputs_are_not_timed(run, tmp_path):
+def test_a_network_whose_outputs_differ_is_not_timed_and_stays_untuned(run, tmp_path):
     comparison = compared(0.2, 0.1, rounds=0, error=0.5)
     comparison.outputs_match = False
     run._compare(lambda: comparison)
     (event,) = read(tmp_path / "journal")
     assert isinstance(event, OutputsDiffered)
-    assert "outputs DIFFER, relative error 5.0e-01" in str(run.result())
+    assert run.untuned
+    assert "outputs DIFFER, relative error 5.0e-01: the best file has the untuned network" in str(
+        run.result()
+    )
 
 
 def test_the_phases_add_up_to_the_duration_and_the_rest_is_building(run, tmp_path, monkeypatch):
@@ -267,16 +270,6 @@ def test_without_trials_left_only_the_best_is_written_and_the_networks_compared(
 def test_a_network_that_became_slower_beyond_noise_stays_untuned(run, after, noise, said):
     run._compare(lambda: compared(0.010, after, noise=noise))
     assert ("the best file has the untuned network" in str(run.result())) == run.untuned == said
-
-
-def test_a_network_whose_outputs_differ_stays_untuned(run):
-    comparison = compared(0.010, 0.008, error=0.5)
-    comparison.outputs_match = False
-    run._compare(lambda: comparison)
-    assert run.untuned
-    assert "outputs DIFFER, relative error 5.0e-01: the best file has the untuned network" in str(
-        run.result()
-    )
 
 
 class TestUntuned:

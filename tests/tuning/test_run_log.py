@@ -8,7 +8,7 @@ import pytest
 from own_topologies import Ring
 
 from autotvm_opevo.reporting.knob_graphs import Knob, positions
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph
+from autotvm_opevo.topology import Factorization, InducedSubgraph
 from autotvm_opevo.topology.serialization import from_json
 from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
@@ -112,19 +112,6 @@ def test_lines_of_an_earlier_version_are_skipped_with_a_warning(tmp_path, caplog
     assert [event.failure for event in read(tmp_path / "journal")] == [""]
     # once each time it is read
     assert caplog.text.count("of an earlier version, which are not read") == 2
-
-
-def test_knobs_are_read_as_they_were_written(tmp_path):
-    knobs = {
-        "tile": Factorization(12, 2),
-        "unroll": Discrete([0, 16]),
-        "vectorize": Categorical(["true", "false"]),
-    }
-    RunLog(tmp_path / "journal").write(KnobsMapped.of({"dense": knobs}))
-    (event,) = read(tmp_path / "journal")
-    assert repr({name: from_json(*knob) for name, knob in event.knobs["dense"].items()}) == repr(
-        knobs
-    )
 
 
 def test_of_a_large_part_of_a_graph_the_whole_graph_is_written(tmp_path):

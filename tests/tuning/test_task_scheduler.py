@@ -274,21 +274,15 @@ class TestGradient:
 
 
 class TestEqual:
-    def test_gives_each_task_the_same_in_turn(self):
-        curves = [Curve(1.0, 1.0) for _ in range(4)]
-        tasks, _ = tune(equal, curves, one_each(4), 128)
-        assert [task.trials for task in tasks] == [32] * 4
-
     @pytest.mark.parametrize(
         ("tasks", "budget", "batch"),
         [(10, 200, 8), (5, 100, 8), (10, 200, 16), (20, 1000, 32), (3, 10, 8)],
     )
-    @pytest.mark.parametrize("scheduler", [equal, lambda *arguments: equal(*arguments)])
-    def test_rounds_end_with_a_task_s_share(self, tasks, budget, batch, scheduler):
+    def test_rounds_end_with_a_task_s_share(self, tasks, budget, batch):
         progress = [TaskProgress() for _ in range(tasks)]
         while (left := budget - sum(task.trials for task in progress)) > 0:
             rng = np.random.default_rng(0)
-            chosen, most = choose(scheduler, progress, one_each(tasks), left, rng)
+            chosen, most = choose(equal, progress, one_each(tasks), left, rng)
             progress[chosen].trials += min(round_size(budget - left, budget, tasks, batch), most)
         trials = [task.trials for task in progress]
         assert max(trials) - min(trials) <= 1
@@ -332,7 +326,6 @@ def test_a_scheduler_must_return_an_active_task(chosen):
     tasks = [TaskProgress(), TaskProgress(active=False)]
     rng = np.random.default_rng(0)
     assert choose(lambda *_: 0, tasks, one_each(2), 8, rng) == (0, 8)
-    assert choose(lambda *_: (0, 3), tasks, one_each(2), 8, rng) == (0, 3)
     with pytest.raises(ValueError, match=f"position of an active task, {chosen} returned"):
         choose(lambda *_: chosen, tasks, one_each(2), 8, rng)
 
