@@ -92,7 +92,6 @@ def test_a_missing_compiler_fails(monkeypatch, capsys, quick_cpu):
         ("import time; time.sleep(60)", "no answer within"),
         ("raise OSError('libcuda.so.1: no such file')", "OSError: libcuda.so.1: no such file"),
         ("print('llvm cuda')", "cuda"),
-        ("print('')", "this TVM was built without LLVM"),
     ],
 )
 def test_a_hanging_or_crashing_device_query_is_reported(monkeypatch, script, found, quick_cpu):
@@ -105,7 +104,8 @@ def test_a_hanging_or_crashing_device_query_is_reported(monkeypatch, script, fou
 @pytest.mark.parametrize(("kinds", "ok"), [("", False), ("cuda", None)])
 def test_a_tvm_without_llvm_needs_a_gpu(monkeypatch, kinds, ok, quick_cpu):
     monkeypatch.setattr(doctor, "_QUERY", f"print({kinds!r})")
-    assert by_name(doctor._devices(autotvm=True))["CPU"].ok is ok
+    finding = by_name(doctor._devices(autotvm=True))["CPU"]
+    assert (finding.value, finding.ok) == ("this TVM was built without LLVM", ok)
 
 
 @pytest.mark.parametrize(("threads", "said"), [(2, True), (4, False), (0, False)])
@@ -195,8 +195,7 @@ def test_missing_optional_packages_are_no_fault(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("version", "words"),
-    [("1.7.6", "1.7.6"), ("3.2.0", '"rank" fails since xgboost 2'), ("", "not installed")],
+    ("version", "words"), [("1.7.6", "1.7.6"), ("3.2.0", '"rank" fails since xgboost 2')]
 )
 def test_warns_of_xgboost_versions_that_break_tvms_default(monkeypatch, version, words):
     monkeypatch.setattr(doctor, "_version", lambda name: version if name == "xgboost" else "")

@@ -89,8 +89,6 @@ MLP = "--network mlp --target llvm"
         ("--model missing.onnx --target llvm", "cannot read missing.onnx"),
         ("--operator nn.nothing --target llvm", "operator must be one of Relay's"),
         ("--network mlp --rpc-tracker here:1 --rpc-key cpu", "--rpc-key requires --target"),
-        ("--target llvm", "--network"),
-        (f"{MLP} --trials 0", "argument --trials: must be an integer of at least 1, '0' given"),
         (f"{MLP} --tensor 8xx", "argument --tensor"),
         (f"{MLP} --attribute a", "argument --attribute: must be a name and a value"),
         (f"{MLP} --rpc-tracker here", "argument --rpc-tracker: must be a host and a port"),

@@ -73,17 +73,6 @@ def test_the_verdict_of_a_database_is_printed_with_warnings(tmp_path, capsys):
     assert rest[len(warnings)].startswith("Converged? ")
 
 
-def test_a_folder_of_logs_is_one_page(tmp_path, capsys):
-    for name in ("opevo.json", "xgb.json", "xgb.best.json"):
-        autotvm_log(tmp_path / name, trials=4)
-    out = tmp_path / "report.html"
-    assert main(["report", str(tmp_path), "-o", str(out)]) == 0
-    text = out.read_text()
-    assert "opevo.json" in text
-    assert "xgb.json" in text
-    assert "<b>xgb.best.json</b>" not in text
-
-
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [

@@ -172,7 +172,6 @@ class TestBudget:
             ({"trials": 0}, "trials must be an integer of at least 1, 0 given"),
             ({"seed": -1}, "seed must be an integer of at least 0, -1 given"),
             ({"time_limit": 0}, "time_limit must be a positive number of seconds, 0 given"),
-            ({"time_limit": -1.0}, "time_limit must be a positive number of seconds, -1.0 given"),
             (
                 {"task_scheduler": "fair"},
                 "task_scheduler must be one of gradient, equal, round-robin, or a function; "
