@@ -1,6 +1,7 @@
 """The paper's tables on this machine with few trials, and publishing of results."""
 
 import json
+from shlex import split
 
 import pytest
 import tvm
@@ -8,18 +9,10 @@ from instant_measuring import for_real
 
 from benchmarks import hardware, paper, publish
 
-ARGUMENTS = [
-    "--target",
-    "llvm -mcpu=core-avx2",
-    "--operators",
-    "BMM1",
-    "--tuners",
-    "OpEvo-published",
-    "G-BFS",
-    "library",
-    "--trials",
-    "3",
-]
+ARGUMENTS = split(
+    "--target 'llvm -mcpu=core-avx2' --operators BMM1 --tuners OpEvo-published G-BFS library "
+    "--trials 3"
+)
 
 
 def test_runs_are_stored_and_resumed(tmp_path, capsys, monkeypatch):

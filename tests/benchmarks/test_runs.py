@@ -34,24 +34,20 @@ def in_this_process(monkeypatch):
     )
 
 
+def options(file, out, seeds=1, trials=16):
+    """Of every comparison here, on the landscape in a file."""
+    given = f"--landscapes {file} --out {out} --seeds {seeds} --trials {trials} --workers 1"
+    return given.split()
+
+
 def test_a_comparison_is_stored_and_resumed(tiny_file, tmp_path, capsys, request):
-    arguments = [
-        "--landscapes",
-        tiny_file,
-        "--trials",
-        16,
-        "--workers",
-        1,
-        "--out",
-        tmp_path / "out",
-    ]
     tuners = ["--tuners", "OpEvo-published", "Random", "Grid", "G-BFS"]
-    compare.main([*map(str, arguments), *tuners, "--seeds", "2"])
+    compare.main([*options(tiny_file, tmp_path / "out", seeds=2), *tuners])
     first = (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
     with open(tmp_path / "out" / "runs.jsonl", "a") as file:
         file.write('{"landscape": "tiny", "torn')
     request.getfixturevalue("in_this_process")
-    compare.main([*map(str, arguments), *tuners, "--seeds", "3"])
+    compare.main([*options(tiny_file, tmp_path / "out", seeds=3), *tuners])
     second = (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
     assert len(first) == 2 * 3 * 2  # known and hidden constraints; G-BFS needs splits
     assert second[: len(first)] == first
@@ -113,20 +109,9 @@ def test_a_tuner_that_stops_early_keeps_its_best(tiny_file):
 
 @pytest.mark.usefixtures("in_this_process")
 def test_parameters_change_the_search(tiny_file, tmp_path, capsys):
-    arguments = [
-        "--landscapes",
-        tiny_file,
-        "--trials",
-        16,
-        "--workers",
-        1,
-        "--seeds",
-        2,
-        "--out",
-        tmp_path / "out",
-    ]
+    given = options(tiny_file, tmp_path / "out", seeds=2)
     tuners = ["OpEvo-published mutation_rate=0.5", "OpEvo-published mutation_rate=0.1"]
-    sensitivity.main(["q", *map(str, arguments), "--mode", "hidden", "--tuners", *tuners])
+    sensitivity.main(["q", *given, "--mode", "hidden", "--tuners", *tuners])
     found = [
         json.loads(line) for line in (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
     ]
@@ -137,19 +122,7 @@ def test_parameters_change_the_search(tiny_file, tmp_path, capsys):
 
 @pytest.mark.usefixtures("in_this_process")
 def test_the_ablation_has_a_row_for_each_part(tiny_file, tmp_path, capsys):
-    arguments = [
-        "--landscapes",
-        tiny_file,
-        "--trials",
-        16,
-        "--workers",
-        1,
-        "--seeds",
-        1,
-        "--out",
-        tmp_path,
-    ]
-    ablation.main([*map(str, arguments), "--tuners", "OpEvo", "CategoricalKernel"])
+    ablation.main([*options(tiny_file, tmp_path), "--tuners", "OpEvo", "CategoricalKernel"])
     assert "| CategoricalKernel |" in capsys.readouterr().out
 
 
@@ -169,25 +142,12 @@ def test_a_folder_without_landscapes_is_an_error(tmp_path, capsys):
 
 @pytest.mark.usefixtures("in_this_process")
 def test_runs_on_an_earlier_recording_are_repeated(tiny_file, tmp_path):
-    arguments = [
-        "--landscapes",
-        tiny_file,
-        "--trials",
-        8,
-        "--workers",
-        1,
-        "--seeds",
-        1,
-        "--tuners",
-        "Grid",
-        "--mode",
-        "hidden",
-    ]
+    given = options(tiny_file, tmp_path / "out", trials=8)
     for factor in (1, 2):
         whole = landscape()
         whole.time *= factor
         tiny_file.write_bytes(dump(whole))
-        compare.main([*map(str, arguments), "--out", str(tmp_path / "out")])
+        compare.main([*given, "--tuners", "Grid", "--mode", "hidden"])
     assert len(read(tmp_path / "out" / "runs.jsonl")) == 2
 
 
