@@ -4,7 +4,6 @@ policies.
 
 import json
 import logging
-import math
 
 import pytest
 from small_templates import matmul_task, scaling_task
@@ -153,14 +152,6 @@ class TestEveryKnob:
             assert space.configuration(ConfigEntity.from_json_dict(json.loads(written))) == {
                 "knob": value
             }
-
-    def test_every_vertex_is_reachable(self, cfg):
-        graph = topology(cfg)
-        reached, new = set(), [graph[0]]
-        while new:
-            reached |= set(map(graph.index, new))
-            new = [v for u in new for v in graph.neighbours(u) if graph.index(v) not in reached]
-        assert len(reached) == len(graph)
 
 
 def test_unrestricted_splits_are_factorizations():
@@ -343,24 +334,3 @@ class TestConfigSpace:
         unrelated = ConfigEntity.from_json_dict({"index": 0, "code_hash": None, "entity": entities})
         with pytest.raises(ValueError, match=message):
             knobs.configuration(unrelated)
-
-
-def test_sizes_are_those_of_the_papers_spaces():
-    from tvm import autotvm, te, topi  # noqa: F401
-
-    def dense(n, k, m):
-        return autotvm.task.create(
-            "dense_large_batch.gpu",
-            args=(te.placeholder((n, k)), te.placeholder((m, k)), None, "float32"),
-            target="cuda -arch=sm_70",
-        )
-
-    for shape, size in [
-        ((512, 1024, 1024), 4_152_720),
-        ((512, 1024, 4096), 6_606_600),
-        ((512, 4096, 1024), 5_725_720),
-    ]:
-        space = KnobSpace(dense(*shape).config_space).space
-        assert space.size == size
-        assert all(isinstance(t, Factorization) for t in space.knobs.values())
-        assert math.prod(len(t) for t in space.knobs.values()) == size

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -35,20 +34,20 @@ def warnings(caplog):
     ]
 
 
-def small_task(extent=60):
+def small_task():
     def define(cfg, schedule, tensor):
-        cfg.define_split("tile", cfg.axis(extent), num_outputs=3)
+        cfg.define_split("tile", cfg.axis(60), num_outputs=3)
         cfg.define_knob("unroll", [0, 16])
 
-    return scaling_task(define, n=extent)
+    return scaling_task(define)
 
 
-def wide_task(knobs=10, extent=4096):
+def wide_task():
     """A space of more than 2**63 points."""
 
     def define(cfg, schedule, tensor):
-        for i in range(knobs):
-            cfg.define_split(f"tile{i}", cfg.axis(extent), num_outputs=4)
+        for i in range(10):
+            cfg.define_split(f"tile{i}", cfg.axis(4096), num_outputs=4)
 
     return scaling_task(define)
 
@@ -57,7 +56,7 @@ def slow_where_tiles_are_small(config):
     return sum(1.0 / config[f"tile{i}"].size[-1] for i in range(10))
 
 
-def drive(tuner, task, batches, seconds=lambda config: 1e-3):
+def drive(tuner, task, batches):
     """Call next_batch and update as AutoTVM's loop does; returns the indices of the
     configurations.
     """
@@ -68,8 +67,7 @@ def drive(tuner, task, batches, seconds=lambda config: 1e-3):
         configs = tuner.next_batch(size)
         assert 0 < len(configs) <= size
         tuner.update(
-            [measured(task, config) for config in configs],
-            [result(seconds(config)) for config in configs],
+            [measured(task, config) for config in configs], [result(1e-3)] * len(configs)
         )
         indices += [config.index for config in configs]
     return indices
@@ -184,11 +182,6 @@ def test_large_batches_of_the_published_algorithm_are_whole():
 
 @with_and_without_surrogate
 class TestLoop:
-    def test_batch_sizes_may_vary(self, opevo):
-        task = small_task()
-        indices = drive(opevo(task, seed=0), task, [1, 5, 2, 8, 3, 7, 8])
-        assert len(indices) == len(set(indices)) == 34
-
     def test_has_next_has_no_side_effects(self, opevo):
         task = small_task()
         asked, unasked = opevo(task, seed=3), opevo(task, seed=3)
@@ -198,16 +191,6 @@ class TestLoop:
                 [config.index for config in tuner.next_batch(8)] for tuner in (asked, unasked)
             ]
             assert batches[0] == batches[1]
-
-    def test_ends_when_the_space_does(self, opevo):
-        task, recorder = small_task(), Recorder()
-        opevo(task, seed=0).tune(10_000, instant(), callbacks=[recorder])
-        assert sorted(recorder.indices) == list(range(len(task.config_space)))
-
-    def test_measures_a_space_of_one_point_once(self, opevo):
-        task, recorder = scaling_task(lambda cfg, schedule, tensor: None), Recorder()
-        opevo(task, seed=0).tune(16, instant(), callbacks=[recorder])
-        assert recorder.indices == [0]
 
     def test_ends_when_everything_fails(self, opevo):
         task, recorder = small_task(), Recorder()
@@ -230,13 +213,6 @@ class TestLoop:
         with pytest.raises(KeyboardInterrupt):
             opevo(small_task(), seed=0).tune(8, instant(), callbacks=[press])
         assert not autotvm.GLOBAL_SCOPE.in_tuning
-
-    def test_tunes_a_task_without_a_flop_count(self, opevo):
-        task, recorder = wide_task(), Recorder()
-        task.flop = 0
-        opevo(task, seed=0).tune(200, instant(slow_where_tiles_are_small), callbacks=[recorder])
-        costs = [r.costs[0] for _, r in recorder.pairs]
-        assert sum(costs[-8:]) < sum(costs[:8]) / 2
 
     def test_respects_multi_filter(self, opevo):
         def define(cfg, schedule, tensor):
@@ -270,43 +246,8 @@ class TestLoop:
             json.loads(line)["config"]["index"] for line in log.read_text().splitlines()
         ] == recorder.indices
 
-    def test_logs_the_identity_reorder(self, opevo, tmp_path):
-        """AutoTVM's own tuners crash here: its entity holds a range, which JSON cannot
-        represent.
-        """
-
-        def define(cfg, schedule, tensor):
-            cfg.define_reorder("order", [cfg.axis(4), cfg.axis(4)], policy="identity")
-
-        log = tmp_path / "log.json"
-        opevo(scaling_task(define), seed=0).tune(
-            4, instant(), callbacks=[autotvm.callback.log_to_file(str(log))]
-        )
-        assert json.loads(log.read_text())["config"]["entity"] == [["order", "re", [0, 1]]]
-
 
 class TestSearch:
-    def test_failures_are_never_parents(self):
-        def define(cfg, schedule, tensor):
-            for i in range(12):
-                cfg.define_knob(f"k{i}", ["good", "bad", "worse"])
-
-        task = scaling_task(define)
-        tuner = OpEvoTuner(task, seed=0, mutation_rate=1e-9, offspring_size=4)
-        entities = task.config_space.space_map["k0"].entities
-        space = tuner._knobs
-
-        def uniform(position):
-            return space.config_entity(
-                {f"k{i}": json.dumps(entities[position].val) for i in range(12)}
-            )
-
-        valid, failed = uniform(0), uniform(1)
-        tuner.update([measured(task, failed), measured(task, valid)], [result(None), result(1e-3)])
-        tuner.update([measured(task, uniform(2))], [result(5e-3)])
-        selected = Counter(config[f"k{i}"].val for config in tuner.next_batch(4) for i in range(12))
-        assert set(selected) == {"good", "worse"}
-
     def test_fitness_is_one_over_the_mean_cost(self):
         task = small_task()
         tuner = OpEvoTuner(task, seed=0)
@@ -323,21 +264,6 @@ class TestSearch:
         tuner.update([measured(task, config)], [result(1.0)._replace(costs=costs)])
         assert tuner._search.best is None
 
-    def test_the_same_seed_and_measurements_give_the_same_proposals(self):
-        task = matmul_task()
-        seconds = lambda config: 1e-3 * (1 + config.index % 17)  # noqa: E731
-        runs = [drive(OpEvoTuner(task, seed=seed), task, [8] * 8, seconds) for seed in (5, 5, 6)]
-        assert runs[0] == runs[1] != runs[2]
-
-    def test_the_surrogate_finds_large_tiles_sooner(self):
-        task, best = wide_task(), {}
-        for surrogate in (None, "gp"):
-            recorder = Recorder()
-            tuner = OpEvoTuner(task, seed=0, surrogate=surrogate)
-            tuner.tune(96, instant(slow_where_tiles_are_small), callbacks=[recorder])
-            best[surrogate] = min(r.costs[0] for _, r in recorder.pairs)
-        assert best["gp"] < best[None] / 1.5
-
     def test_a_drawn_seed_is_an_attribute_that_reproduces_the_search(self):
         task = matmul_task()
         tuner = OpEvoTuner(task)
@@ -347,22 +273,11 @@ class TestSearch:
 
 
 class TestHistory:
-    def records(
-        self, task, count=12, tuner=None, seconds=lambda config: 1e-3 * (1 + config.index % 7)
-    ):
-        configs = (tuner or OpEvoTuner(task, seed=9, surrogate=None)).next_batch(count)
-        return [(measured(task, config), result(seconds(config))) for config in configs]
-
-    def test_the_best_become_parents_at_once(self):
-        task = wide_task()
-        records = self.records(task, 3, seconds=lambda config: 1e-3)
-        tuner = OpEvoTuner(task, seed=0, mutation_rate=1e-9)
-        tuner.load_history(records)
-        for config in tuner.next_batch(8):
-            for i in range(10):
-                assert config[f"tile{i}"].size in [
-                    known.config[f"tile{i}"].size for known, _ in records
-                ]
+    def records(self, task, count):
+        configs = OpEvoTuner(task, seed=9, surrogate=None).next_batch(count)
+        return [
+            (measured(task, config), result(1e-3 * (1 + config.index % 7))) for config in configs
+        ]
 
     @with_and_without_surrogate
     def test_only_the_rest_of_the_space_is_measured(self, opevo):
@@ -373,28 +288,6 @@ class TestHistory:
         indices = drive(tuner, task, [8] * 100)
         known = {measured.config.index for measured, _ in records}
         assert sorted(indices) == sorted(set(range(len(task.config_space))) - known)
-
-    @with_and_without_surrogate
-    def test_failures_are_not_measured_again_either(self, opevo):
-        task = small_task()
-        tuner = opevo(task, seed=1)
-        records = self.records(task, 50, seconds=lambda config: None)
-        tuner.load_history(records)
-        assert not {measured.config.index for measured, _ in records} & set(
-            drive(tuner, task, [8] * 100)
-        )
-
-    @with_and_without_surrogate
-    def test_a_record_of_a_queued_configuration_is_enough(self, opevo):
-        task = small_task()
-        tuner = opevo(task, seed=1)
-        assert tuner.has_next()
-        # the same seed: exactly what it would propose
-        records = self.records(task, 8, tuner=opevo(task, seed=1))
-        tuner.load_history(records)
-        assert not {measured.config.index for measured, _ in records} & {
-            c.index for c in tuner.next_batch(20)
-        }
 
     def test_records_that_cannot_be_used_are_skipped_and_counted(self, caplog):
         def other_define(cfg, schedule, tensor):
@@ -494,17 +387,6 @@ class TestHistory:
         ]
         assert len(caplog.records) == 2
 
-    def test_records_of_the_same_knobs_with_other_values_are_skipped(self, caplog):
-        task, other = small_task(60), small_task(7**4)
-        records = [
-            (m._replace(task=task), r)
-            for m, r in self.records(other, 20)
-            if m.config["tile"].size[1:] != [1, 1]
-        ]
-        with caplog.at_level(logging.WARNING, logger="autotvm"):
-            OpEvoTuner(task, seed=0).load_history(records)
-        assert f"loaded 0 records and skipped {len(records)}" in caplog.text
-
     def test_the_best_record_is_the_tuners_best_until_a_better_one_is_found(self):
         task = small_task()
         records = self.records(task, 20)
@@ -528,12 +410,6 @@ class TestHistory:
             match=r"a file name given: pass autotvm.record.load_from_file\(.*log.json.*\)",
         ):
             OpEvoTuner(small_task(), seed=0).load_history(name)
-
-    def test_an_empty_history_is_accepted(self, caplog):
-        tuner = OpEvoTuner(small_task(), seed=0)
-        tuner.load_history([])
-        assert not caplog.records
-        assert len(tuner.next_batch(8)) == 8
 
     def test_measurements_of_another_space_are_refused(self):
         tuner, other = OpEvoTuner(small_task(), seed=0), matmul_task()
@@ -647,13 +523,6 @@ class TestArguments:
         first, second = ([config.index for config in tuner.next_batch(8)] for tuner in tuners)
         assert first == second
 
-    def test_the_warning_comes_once_per_process(self, warnings, caplog):
-        with caplog.at_level(logging.INFO, logger="autotvm"):
-            for _ in range(3):
-                OpEvoTuner(small_task(), loss_type="reg")
-        assert len(warnings()) == 1
-        assert len(caplog.records) == 3
-
     def test_other_unknown_options_are_refused(self):
         with pytest.raises(
             TypeError,
@@ -681,24 +550,6 @@ class TestArguments:
     def test_a_task_without_a_configuration_space_is_refused(self, task):
         with pytest.raises(ValueError, match=r"task must be made by .* or extract_from_program"):
             OpEvoTuner(task)
-
-    def test_knobs_of_unknown_structure_still_tune(self, caplog):
-        def define(cfg, schedule, tensor):
-            cfg.define_split(
-                "odd",
-                cfg.axis(64),
-                policy="candidate",
-                num_outputs=2,
-                candidate=[[0, 4], [-1, -1], [4, 4]],
-            )
-
-        task, recorder = scaling_task(define), Recorder()
-        OpEvoTuner(task, seed=0).tune(10, instant(), callbacks=[recorder])
-        assert sorted(recorder.indices) == [0, 1, 2]
-        assert (
-            caplog.text.count("Knobs without a known structure are treated as categorical: ['odd']")
-            == 1
-        )
 
 
 def test_a_candidate_list_of_twelve_axes_is_not_expanded():
