@@ -255,17 +255,6 @@ class TestControlFlow:
         assert names(found) == ["dense_nopack.x86", "dense_pack.x86"]
         assert found.only_vm == "references"
 
-    def test_functions_that_are_called_count_as_often_as_they_are(self):
-        layer = relay.GlobalVar("layer")
-        x, y = relay.var("x", shape=(8, 64)), relay.var("y", shape=(8, 64))
-        main = relay.Function([x], relay.Call(layer, [relay.Call(layer, [x])]))
-        mod = tvm.IRModule(
-            {relay.GlobalVar("main"): main, layer: relay.Function([y], dense(y, 64))}
-        )
-        found = extract(fold(mod, {}), TARGET)
-        assert [operator.count for operator in found.operators] == [2]
-        assert found.only_vm == ""
-
     def test_boxes_that_are_suppressed_are_no_obstacle(self):
         x = relay.var("x", shape=(1, 64))
         boxes = relay.reshape(dense(x, 60), (1, 10, 6))

@@ -168,26 +168,6 @@ class TestFunctions:
         assert str(found["main"]).count("nn.relu") == str(found["main"]).count("add(") == 2
         assert str(mod) == before
 
-    def test_functions_that_call_themselves_stay(self):
-        again = relay.GlobalVar("again")
-        x, n, y, m = (
-            relay.var(name, shape=shape)
-            for name, shape in (("x", (8, 64)), ("n", ()), ("y", (8, 64)), ("m", ()))
-        )
-        body = relay.If(
-            relay.less(m, relay.const(1.0)),
-            y,
-            relay.Call(again, [relay.nn.relu(y), relay.subtract(m, relay.const(1.0))]),
-        )
-        recursive = relay.Function([y, m], body, ret_type=relay.TensorType((8, 64)))
-        mod = tvm.IRModule(
-            {
-                relay.GlobalVar("main"): relay.Function([x, n], relay.Call(again, [x, n])),
-                again: recursive,
-            }
-        )
-        assert {one.name_hint for one in as_module(mod).get_global_vars()} == {"main", "again"}
-
     @pytest.mark.parametrize(
         ("mod", "message"),
         [

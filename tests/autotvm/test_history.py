@@ -56,14 +56,6 @@ class TestSources:
             [1000 / (i + 1) for i in range(5, -1, -1)]
         ] * 2
 
-    def test_what_there_is_in_words(self):
-        assert (
-            history_of(records(matmul_task(16), 3) + records(matmul_task(32), 1)).describe(
-                {"tests/matmul"}, CPU
-            )
-            == "4 records of 2 tasks"
-        )
-
     def test_how_much_is_of_other_templates_is_said(self):
         history = history_of(records(matmul_task(16), 3))
         assert history.describe({"tests/matmul"}, CPU) == "3 records of 1 task"
@@ -168,17 +160,6 @@ class TestFiles:
         assert len(source.results) == 6
         assert not read_history([own, best], tmp_path / "link.json")
 
-    def test_torn_lines_and_comments_are_skipped(self, tmp_path):
-        file = write(
-            tmp_path / "log.json",
-            records(matmul_task()),
-            before='# a comment\n{"input": ["llvm", "tes\n',
-        )
-        assert (
-            len(read_history([file], tmp_path / "own.json").sources("tests/matmul", CPU)[0].results)
-            == 6
-        )
-
     def test_tasks_are_told_apart_however_the_lines_are_written(self, tmp_path):
         """With sorted keys, the configuration comes before the input."""
         file = write(tmp_path / "log.json", records(matmul_task(16)) + records(matmul_task(32)))
@@ -276,17 +257,6 @@ class TestFiles:
         files = [write(tmp_path / name, records(matmul_task(32))) for name in ("a.json", "b.json")]
         ((source),) = read_history(files, tmp_path / "own.json").sources("tests/matmul", CPU)
         assert source.origin == ", ".join(map(str, files))
-
-    def test_a_folder_is_refused(self, tmp_path):
-        with pytest.raises(
-            ValueError,
-            match=f"history must be logs of AutoTVM, {tmp_path} is a folder: name the logs in it",
-        ):
-            read_history([tmp_path], tmp_path / "own.json")
-
-    def test_a_missing_file_is_refused(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match="nowhere"):
-            read_history([tmp_path / "nowhere.json"], tmp_path / "own.json")
 
 
 def create(template, args, target="llvm"):

@@ -3,7 +3,6 @@ records.
 """
 
 import itertools
-import json
 import time
 from math import inf
 from types import SimpleNamespace
@@ -302,12 +301,3 @@ class TestBestFile:
         assert together.aligned >= 1
         assert "with another record than the fastest" in str(together)
         assert together.latency == separate.latency  # the table is about the tasks
-
-    def test_a_damaged_bandwidth_is_ignored(self, tmp_path):
-        log = tmp_path / "log.json"
-        separate = self.blocks(self.tune(log, 60))
-        with open(f"{log}.journal", "a") as file:
-            file.write(
-                json.dumps({"time": 1.0, "network": {"limits": {}, "bandwidth": "fast"}}) + "\n"
-            )
-        assert self.blocks(self.tune(log, 60)) == separate

@@ -22,25 +22,6 @@ except ImportError as error:
 WHAT_TO_DO = "OpEvoTuner needs a TVM with AutoTVM, 0.8 to 0.19"
 
 
-def import_error_with(tmp_path, **files):
-    """The error of importing OpEvoTuner in a process whose package ``tvm`` consists of the given
-    files.
-    """
-    for name, text in files.items():
-        path = tmp_path / "tvm" / f"{name}.py"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    path = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-    done = subprocess.run(
-        [sys.executable, "-c", path + CORE + IMPORT], capture_output=True, text=True, check=True
-    )
-    return done.stdout
-
-
-def test_importing_the_package_does_not_import_tvm():
-    subprocess.run([sys.executable, "-c", CORE], check=True)
-
-
 def test_a_folder_of_the_packages_name_does_not_shadow_it(tmp_path):
     """A clone's folder has the name of the package: a script next to it must import the package,
     not the folder.
@@ -66,53 +47,17 @@ def test_no_tvm():
 
 
 def test_a_tvm_without_autotvm(tmp_path):
-    error = import_error_with(tmp_path, __init__="__version__ = '0.25.0'")
-    assert error.startswith(
+    (tmp_path / "tvm").mkdir()
+    (tmp_path / "tvm" / "__init__.py").write_text("__version__ = '0.25.0'")
+    path = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+    done = subprocess.run(
+        [sys.executable, "-c", path + CORE + IMPORT], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(
         f"found TVM 0.25.0 in {tmp_path / 'tvm'}, which has no AutoTVM: it was removed in TVM "
         "0.20. "
     )
-    assert WHAT_TO_DO in error
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        (
-            "raise OSError('libtvm.so: cannot open shared object file')",
-            "OSError: libtvm.so: cannot open shared object file",
-        ),
-        (
-            "import a_module_that_is_not_there",
-            "found a TVM that lacks a module: No module named",
-        ),
-    ],
-)
-def test_a_tvm_that_cannot_be_imported(tmp_path, source, message):
-    error = import_error_with(tmp_path, __init__=source)
-    assert message in error
-    assert WHAT_TO_DO in error
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        (
-            "import a_module_that_is_not_there",
-            "whose AutoTVM lacks a module: No module named 'a_module_that_is_not_there'",
-        ),
-        (
-            "import sys; sys.no_such",
-            "whose AutoTVM cannot be imported: AttributeError: module 'sys' has no attribute "
-            "'no_such'",
-        ),
-        ("raise OSError('no library')", "whose AutoTVM cannot be imported: OSError: no library"),
-    ],
-)
-def test_an_autotvm_that_cannot_be_imported(tmp_path, source, message):
-    error = import_error_with(tmp_path, __init__="__version__ = '0.14.0'", autotvm=source)
-    assert "found TVM 0.14.0 in" in error
-    assert message in error
-    assert WHAT_TO_DO in error
+    assert WHAT_TO_DO in done.stdout
 
 
 def test_unknown_names_raise_attribute_error():

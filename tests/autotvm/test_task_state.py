@@ -122,21 +122,6 @@ class TestConfirmation:
 
 
 class TestTuner:
-    def test_a_tuner_that_repeats_itself_ends(self):
-        class Broken(autotvm.tuner.RandomTuner):
-            def has_next(self):
-                return True
-
-            def next_batch(self, batch_size):
-                return [self.space.get(1)] * batch_size
-
-        state, configs = TaskState(TASK, Broken), []
-        while candidates := state.propose(4):
-            configs += candidates
-            learn(state, candidates)
-        assert not state.progress.active
-        assert len(configs) == 2  # the untuned configuration, and that of the tuner
-
     def test_opevo_proposes_while_a_batch_is_pending_but_autotvms_tuners_do_not(self):
         state = TaskState(TASK, OPEVO)
         batches = [state.propose(4)]

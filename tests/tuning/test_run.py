@@ -240,7 +240,9 @@ def test_operators_without_a_bound_count_as_measured_while_they_hardly_matter(ru
 def test_an_error_of_the_evaluation_is_part_of_the_result(run):
     run._compare(lambda: 1 / 0)
     assert run.result().comparison is None
-    assert run.result().comparison_error == "ZeroDivisionError: division by zero"
+    error = "ZeroDivisionError: division by zero"
+    assert run.result().comparison_error == error
+    assert f"the networks could not be compared: {error}" in str(run.result())
 
 
 @pytest.mark.parametrize(
