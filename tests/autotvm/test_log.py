@@ -264,29 +264,11 @@ class TestReading:
         with pytest.raises(ValueError, match=r"has no record: choose another name$"):
             TrialStore(tmp_path / "notes.md").__enter__()
 
-    @pytest.mark.parametrize(
-        ("content", "what"),
-        [
-            (
-                gzip.compress(GOOD.encode()),
-                "compressed with gzip: unpack it with gunzip, or choose another name",
-            ),
-            (
-                b'{"i": [["[]", "llvm"], [[], []]], "r": [[0.1], 0, 1, 1], "v": "v0.6"}\n',
-                "a log of Ansor",
-            ),
-            (
-                b'{"i": ["llvm"], "r": [[1.0], 0, 1.0, 2.0], "v": 0.1}\n',
-                "a log in AutoTVM's format 0.1",
-            ),
-            (b'["1234", "YQ=="]\n', "a MetaSchedule database"),
-        ],
-    )
-    def test_a_file_of_another_format_is_refused_by_name(self, tmp_path, content, what):
+    def test_a_file_of_another_format_is_refused_by_name(self, tmp_path):
+        content = gzip.compress(GOOD.encode())
         (tmp_path / "log.json").write_bytes(content)
-        with pytest.raises(
-            ValueError, match=rf"log\.json, which was left untouched, has no record, it is {what}"
-        ):
+        is_gzip = "it is compressed with gzip: unpack it with gunzip, or choose another name"
+        with pytest.raises(ValueError, match=f"left untouched, has no record, {is_gzip}"):
             TrialStore(tmp_path / "log.json").__enter__()
         assert (tmp_path / "log.json").read_bytes() == content
         assert os.listdir(tmp_path) == ["log.json"]

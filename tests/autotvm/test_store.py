@@ -63,11 +63,7 @@ def test_of_a_workload_for_two_targets_the_last_is_kept(tasks):
     other = target.Target("llvm -mcpu=core-avx2")
     records = [record(tasks[0], 1.0, target=other), record(tasks[0], 2.0)]
     assert best(records) == [records[1]]
-    assert best(records, own=one_layer_tasks()) == [records[1]]
-
-
-def one_layer_tasks():
-    return extract(one_layer(), TARGET)[0]
+    assert best(records, own=extract(one_layer(), TARGET)[0]) == [records[1]]
 
 
 def test_what_was_chosen_is_kept_until_another_trial_follows(tasks, tmp_path):

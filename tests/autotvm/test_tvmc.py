@@ -33,18 +33,8 @@ def tune(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(autotvm, "measure_option", lambda **_: measure_option)
 
     def run(output, *arguments, tuner="opevo", trials=5):
-        options = [
-            "--target",
-            "llvm",
-            "--number",
-            1,
-            "--tuner",
-            tuner,
-            "--trials",
-            trials,
-            "--output",
-            tmp_path / output,
-        ]
+        options = ["--target", "llvm", "--number", 1, "--tuner", tuner, "--trials", trials]
+        options += ["--output", tmp_path / output]
         capfd.readouterr()
         assert not main(
             [str(argument) for argument in ("tune", *options, *arguments, tmp_path / "model.onnx")]
@@ -67,16 +57,8 @@ def test_tunes_a_model_for_real(tmp_path):
     save_onnx(tmp_path / "model.onnx")
     quick = ["--number", "1", "--repeat", "1", "--min-repeat-ms", "1", "--timeout", "60"]
     options = ["--target", "llvm", *quick, "--tuner", "opevo", "--trials", "3"]
-    command = [
-        sys.executable,
-        "-m",
-        "autotvm_opevo.tvmc",
-        "tune",
-        *options,
-        "--output",
-        "log.json",
-        "model.onnx",
-    ]
+    command = [sys.executable, "-m", "autotvm_opevo.tvmc", "tune", *options]
+    command += ["--output", "log.json", "model.onnx"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(set(entities(tmp_path / "log.json"))) == len(rows(tmp_path / "log.json")) == 3
@@ -129,18 +111,9 @@ class TestArguments:
         ],
     )
     def test_invalid_ones_are_refused(self, tmp_path, capfd, arguments, message):
+        output = ["--target", "llvm", "--output", str(tmp_path / "log.json")]
         with pytest.raises(SystemExit) as caught:
-            main(
-                [
-                    "tune",
-                    "--target",
-                    "llvm",
-                    "--output",
-                    str(tmp_path / "log.json"),
-                    *arguments,
-                    "model.onnx",
-                ]
-            )
+            main(["tune", *output, *arguments, "model.onnx"])
         assert caught.value.code == 2
         assert message in capfd.readouterr().err
         assert not list(tmp_path.iterdir())

@@ -44,10 +44,10 @@ def scale(n, define):
 DEFINE = {}
 
 
-def scaling_task(define, n=60, target="llvm"):
+def scaling_task(define):
     """A task whose knobs are defined by `define(cfg, schedule, tensor)`."""
     DEFINE[define.__qualname__] = define
-    return autotvm.task.create("tests/scale", args=(n, define.__qualname__), target=target)
+    return autotvm.task.create("tests/scale", args=(60, define.__qualname__), target="llvm")
 
 
 def matmul_task(n=16, dtype="float32"):
