@@ -24,26 +24,24 @@ def dense(x, units=32, columns=64):
     return relay.nn.dense(x, constant(units, columns))
 
 
-def nhwc(x, channels=16, inputs=16, **options):
-    weight = constant(3, 3, inputs, channels)
+def nhwc(x):
     return relay.nn.conv2d(
         x,
-        weight,
-        channels=channels,
+        constant(3, 3, 16, 16),
+        channels=16,
         kernel_size=(3, 3),
         padding=(1, 1),
         data_layout="NHWC",
         kernel_layout="HWIO",
-        **options,
     )
 
 
-def depthwise_nhwc(x, channels=16):
+def depthwise_nhwc(x):
     return relay.nn.conv2d(
         x,
-        constant(3, 3, channels, 1),
-        channels=channels,
-        groups=channels,
+        constant(3, 3, 16, 1),
+        channels=16,
+        groups=16,
         kernel_size=(3, 3),
         data_layout="NHWC",
         kernel_layout="HWOI",

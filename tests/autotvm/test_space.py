@@ -19,8 +19,8 @@ from autotvm_opevo.topology import (
 )
 
 
-def axes(count, extent=4):
-    return [ConfigSpace.axis(extent) for _ in range(count)]
+def axes(count):
+    return [ConfigSpace.axis(4) for _ in range(count)]
 
 
 def split(extent, **options):

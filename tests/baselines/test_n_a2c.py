@@ -97,11 +97,11 @@ def smooth(target):
     return fitness
 
 
-def mean_and_best_fitness(seed, learning_rate, trials=150):
+def mean_and_best_fitness(seed, learning_rate):
     """The mean and the best fitness of the evaluated configurations."""
     fitness = smooth(space().sample(np.random.default_rng(seed)))
     search, fitnesses = NA2C(space(), learning_rate=learning_rate, seed=seed), []
-    while len(fitnesses) < trials:
+    while len(fitnesses) < 150:
         states = search.ask(6)
         fitnesses += [fitness(state) for state in states]
         search.tell(states, fitnesses[-len(states) :])

@@ -83,9 +83,9 @@ def acquisition_of(space, seed=0, make=Acquisition):
     return make([Model(space, np.random.default_rng(seed))])
 
 
-def selected(space, results, candidates, n=1, pending=(), seed=0):
+def selected(space, results, candidates, n=1, pending=()):
     """As configurations."""
-    acquisition = acquisition_of(space, seed)
+    acquisition = acquisition_of(space)
     numbers = [space.index({"x": x, "flag": flag}) for x, flag in candidates]
     return [
         tuple(space[i].values())

@@ -10,8 +10,8 @@ from autotvm_opevo.search.transfer import MultiTaskKernel, SharedKnob
 from autotvm_opevo.topology import Categorical, Factorization, InducedSubgraph
 
 
-def space_of(ring, extent=64):
-    return Space({"ring": ring, "tile": Factorization(extent, 3)})
+def space_of(ring):
+    return Space({"ring": ring, "tile": Factorization(64, 3)})
 
 
 def speed(configuration):

@@ -38,12 +38,12 @@ def history(space, at=(16, 8), trials=48, seed=1, scale=1.0, fitness=None):
     return space, found, fitnesses if fitness is None else fitness(np.array(fitnesses)).tolist()
 
 
-def best_after(trials, seed, space, sources, at=(16, 8)):
+def best_after(trials, seed, space, sources):
     search = OpEvo(space, seed=seed, history=sources)
     best = 0.0
     for _ in range(trials // 8):
         batch = search.ask(8)
-        values = [speed(c, at) for c in batch]
+        values = [speed(c) for c in batch]
         best = max(best, *values)
         search.tell(batch, values)
     return best

@@ -41,10 +41,10 @@ def test_outputs_of_other_shapes_or_of_another_number_are_different(shapes):
     assert compare_outputs(expected, [np.ones(shape) for shape in shapes]) == (np.inf, False)
 
 
-def quantized(dtype="float32", step=0.8, size=10_000):
+def quantized(dtype="float32", step=0.8):
     """Values that were rounded to multiples of a step, and a random generator."""
     rng = np.random.default_rng(0)
-    return (step * rng.normal(scale=30, size=size).clip(-127, 127).round()).astype(dtype), rng
+    return (step * rng.normal(scale=30, size=10_000).clip(-127, 127).round()).astype(dtype), rng
 
 
 class TestQuantizedNetworks:

@@ -46,8 +46,8 @@ def gone(pid):
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def eventually(condition, seconds=60):
-    end = time.monotonic() + seconds
+def eventually(condition):
+    end = time.monotonic() + 60
     while not condition() and time.monotonic() < end:
         time.sleep(0.05)
     return condition()
