@@ -32,8 +32,8 @@ _HEAD, _LINES, _MAX_DOCUMENT = 1 << 16, 20, 1 << 24
 def best_file(log: Path) -> Path:
     """The file of the best records of an AutoTVM log.
 
-    >>> best_file(Path("alexnet.json")).name
-    'alexnet.best.json'
+    >>> best_file(Path("alexnet.json")).name, best_file(Path("alexnet.log")).name
+    ('alexnet.best.json', 'alexnet.log.best.json')
     """
     return log.with_name(log.name.removesuffix(".json") + BEST_FILE)
 

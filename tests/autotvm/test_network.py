@@ -421,13 +421,6 @@ class TestLogs:
             (log,) = open_logs([tmp_path / f"{name}.json"])
             assert log.runs.tuners == [name]
 
-    def test_logs_with_one_stem_have_separate_best_files(self, tmp_path):
-        names = [
-            tune(tmp_path / name, 3, mod=one_layer()).best_file.name
-            for name in ("a.json", "a.log", "a.v1", "a.v2")
-        ]
-        assert names == ["a.best.json", "a.log.best.json", "a.v1.best.json", "a.v2.best.json"]
-
     def test_a_run_log_with_nonsense_is_ignored(self, tmp_path):
         log = tmp_path / "log.json"
         before = tune(log, 8, mod=one_layer()).latency

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.statistics import Difference, difference, ratio_of_medians, trials_to, verdicts
+from benchmarks.statistics import Difference, difference, ratio_of_medians, verdicts
 
 
 def test_the_rate_of_false_positives_is_nominal():
@@ -73,11 +73,6 @@ def test_holm_s_correction(ps, expected):
 
 def test_a_negative_difference_is_behind():
     assert verdicts([made(0.001, mean=-0.1)]) == ["behind"]
-
-
-def test_trials_to_a_goal_count_from_one():
-    assert trials_to(np.array([0.95, 0.95]), 0.95) == 1
-    assert trials_to(np.array([0.1, 0.94]), 0.95) == float("inf")
 
 
 @pytest.mark.parametrize(("landscapes", "seeds"), [(3, 20), (13, 3)])

@@ -188,10 +188,6 @@ class TestBudget:
 
 
 class TestTimeLimit:
-    def test_no_trial_begins_after_it(self, adapter):
-        result = adapter.tune(1000, time_limit=0.001)
-        assert (result.trials, result.stop_reason) == (0, "time limit")
-
     def test_what_was_measured_until_then_counts(self, adapter, capfd):
         end = time.monotonic() + 8
 

@@ -54,15 +54,6 @@ def smooth(configuration):
 
 
 class TestAlgorithm1:
-    def test_the_first_lambda_configurations_are_uniform(self):
-        space = wide(Discrete(range(5)), knobs=3)
-        drawn = Counter(
-            c["x0"]
-            for seed in range(300)
-            for c in published(space, parents_size=4, seed=seed).ask(4)
-        )
-        assert chisquare([drawn[i] for i in range(5)]).pvalue > 1e-4
-
     @pytest.mark.parametrize(("parents_size", "offspring_size"), [(3, 5), (5, 3)])
     def test_lambda_random_configurations_come_first_and_then_rho_children_at_a_time(
         self, parents_size, offspring_size
