@@ -34,6 +34,14 @@ def inputs(task):
     return [MeasureInput(task.target, task, task.config_space.get(i)) for i in range(3)]
 
 
+def build(builder, build_func=None, count=3):
+    """Build configurations by a function, by default the builder's own."""
+    task = matmul_task()
+    builder.set_task(task, {})
+    builder.build_func = build_func or builder.build_func
+    return builder.build(inputs(task)[:count])
+
+
 def test_there_are_as_many_builds_as_cpus_that_this_process_may_use(monkeypatch):
     monkeypatch.setattr(cpu_cores, "_CPUS", {5})
     assert LocalBuilder().n_parallel == 1
@@ -55,16 +63,13 @@ def test_a_configuration_that_the_template_rejects_is_an_instantiation_error(bui
     def reject(*_):
         return BuildResult(None, None, ("trace", InstantiationError("not this one")), 0.5)
 
-    task = matmul_task()
-    builder.set_task(task, {})
-    builder.build_func = reject
-    result = builder.build(inputs(task))[0]
+    result = build(builder, reject)[0]
     assert result.error_no == MeasureErrorNo.INSTANTIATION_ERROR
     assert str(result.costs[1]) == "not this one"
 
 
 def test_a_build_that_crashes_or_takes_too_long_fails_alone():
-    def build(measured, folder):
+    def build_one(measured, folder):
         if measured.config.index == 1:
             os.abort()
         if measured.config.index == 2:
@@ -72,10 +77,7 @@ def test_a_build_that_crashes_or_takes_too_long_fails_alone():
         return BuildResult("file", (), None, 0.1)
 
     builder = LocalBuilder(timeout=10, n_parallel=3)
-    task = matmul_task()
-    builder.set_task(task, {})
-    builder.build_func = build
-    good, crashed, hung = builder.build(inputs(task))
+    good, crashed, hung = build(builder, build_one)
     builder.close()
     assert good.error is None
     assert crashed.error_no == MeasureErrorNo.COMPILE_HOST
@@ -143,26 +145,21 @@ def test_thousands_of_builds_that_are_late_get_the_user_s_timeout():
 
 
 def test_a_build_costs_the_time_of_the_processor(builder):
-    def build(measured, folder, **_):
+    def build_one(measured, folder, **_):
         end = time.process_time() + 0.2
         while time.process_time() < end:
             pass
         time.sleep(1.0)
         return BuildResult("file", (), None, 1.2)
 
-    task = matmul_task()
-    builder.set_task(task, {})
-    builder.build_func = build
-    (built,) = builder.build(inputs(task)[:1])
+    (built,) = build(builder, build_one, count=1)
     assert 0.15 < built.time_cost < 0.9
 
 
 def test_that_no_worker_can_be_started_is_no_failure_of_a_configuration(builder):
-    task = matmul_task()
-    builder.set_task(task, {})
     builder.executor = WorkerPool("there_is_no_such_module", 2)
     with pytest.raises(ForkServerError):
-        builder.build(inputs(task))
+        build(builder)
 
 
 @pytest.mark.parametrize("dies", [False, True])
@@ -171,7 +168,7 @@ def test_that_the_temporary_folder_is_full_is_no_failure_of_a_configuration(
 ):
     full = OSError(errno.ENOSPC, "No space left on device")
 
-    def build(*_):
+    def build_one(*_):
         if dies:  # as LLVM does
             os.abort()
         return BuildResult(None, None, ("trace", full), 0.5)
@@ -179,20 +176,15 @@ def test_that_the_temporary_folder_is_full_is_no_failure_of_a_configuration(
     def no_room(folder):
         raise full
 
-    task = matmul_task()
-    builder.set_task(task, {})
-    builder.build_func = build
     if dies:
         monkeypatch.setattr(atomic_files, "check_writable", no_room)
     with pytest.raises(OSError, match="No space left on device"):
-        builder.build(inputs(task))
+        build(builder, build_one)
 
 
 def test_files_of_the_last_batch_are_removed(builder):
-    task = matmul_task()
-    builder.set_task(task, {})
-    first, *_ = builder.build(inputs(task))
-    second, *_ = builder.build(inputs(task))
+    first, *_ = build(builder)
+    second, *_ = build(builder)
     assert not os.path.exists(first.filename)
     builder.close()
     assert not os.path.exists(second.filename)
@@ -202,21 +194,16 @@ def test_files_of_the_last_batch_are_removed(builder):
 def test_what_a_build_writes_in_between_is_where_it_is_removed(builder):
     """A build that is killed removes nothing itself."""
 
-    def build(*_, **__):
+    def build_one(*_, **__):
         return BuildResult(tempfile.mkdtemp(), (), None, 0.1)
 
-    task = matmul_task()
-    builder.set_task(task, {})
-    builder.build_func = build
-    (built, *_) = builder.build(inputs(task))
+    (built, *_) = build(builder, build_one)
     assert os.path.dirname(built.filename) == builder.tmp_dir
 
 
 def test_what_was_built_is_removed_though_nobody_closes_the_builder():
-    task = matmul_task()
     builder = LocalBuilder(TIMEOUT, n_parallel=1)
-    builder.set_task(task, {})
-    (result, *_) = builder.build(inputs(task))
+    (result, *_) = build(builder)
     assert os.path.exists(result.filename)
     folder = builder.tmp_dir
     builder.executor.close()
