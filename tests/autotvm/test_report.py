@@ -17,27 +17,17 @@ from autotvm_opevo.topology import InducedSubgraph, Tiling
 from autotvm_opevo.tuning.run_log import KnobsMapped, RunLog
 
 
-def first_line():
+def line(index):
+    """A record of a task with knobs of all kinds, as AutoTVM writes it."""
     task = matmul_task()
-    measured = MeasureInput(task.target, task, task.config_space.get(0))
-    return record.encode(measured, MeasureResult([1e-3], 0, 0.5, 1.795e9))
-
-
-def write_log(path):
-    """Five records of a task with knobs of all kinds, as AutoTVM writes them."""
-    task = matmul_task()
-    lines = []
-    for index in (0, 7, 30, 77, 123):
-        measured = MeasureInput(task.target, task, task.config_space.get(index))
-        lines.append(
-            record.encode(measured, MeasureResult([1e-3 * (index + 1)], 0, 0.5, 1.795e9 + index))
-        )
-    path.write_text("\n".join(lines) + "\n")
+    measured = MeasureInput(task.target, task, task.config_space.get(index))
+    return record.encode(measured, MeasureResult([1e-3 * (index + 1)], 0, 0.5, 1.795e9 + index))
 
 
 @pytest.fixture
 def log(tmp_path):
-    write_log(tmp_path / "log.json")
+    """A log of five records."""
+    (tmp_path / "log.json").write_text("\n".join(map(line, (0, 7, 30, 77, 123))) + "\n")
     return tmp_path / "log.json"
 
 
@@ -105,13 +95,12 @@ def test_of_tiles_with_tails_that_a_log_has_in_full_the_inner_parts_are_the_vert
     """As with ``policy="candidate"``."""
     tiles = InducedSubgraph(Tiling([(8,), (4,), (10,)]), [(8,), (4,), (10,)])
     task = json.dumps(["llvm", "elsewhere/matmul", []])
-    line = json.loads(first_line())
-    line["input"] = ["llvm", "elsewhere/matmul", [], {}]
+    fields = {**json.loads(line(0)), "input": ["llvm", "elsewhere/matmul", [], {}]}
     log = tmp_path / "log.json"
     lines = []
     for tile in ([8, 8], [7, 10]):
-        line["config"]["entity"] = [["tile_x", "sp", tile]]
-        lines.append(json.dumps(line))
+        fields["config"]["entity"] = [["tile_x", "sp", tile]]
+        lines.append(json.dumps(fields))
     log.write_text("\n".join(lines))
     assert only_task(log).key == task
     RunLog(f"{log}.journal").write(KnobsMapped.of({task: {"tile_x": tiles}}))
