@@ -40,17 +40,27 @@ def history_of(pairs):
     return history
 
 
-def write(path, pairs, before=""):
-    path.write_text(before + "".join(autotvm.record.encode(*pair) + "\n" for pair in pairs))
+def sources_of(pairs):
+    return history_of(pairs).sources("tests/matmul", CPU)
+
+
+def in_words(history):
+    return history.describe({"tests/matmul"}, CPU)
+
+
+def write(path, pairs):
+    path.write_text("".join(autotvm.record.encode(*pair) + "\n" for pair in pairs))
     return path
+
+
+def read(path):
+    return read_history([path], path.with_name("own.json"))
 
 
 class TestSources:
     def test_each_task_of_the_template_is_a_source_in_a_space_of_its_own(self):
         tasks = [matmul_task(16), matmul_task(32)]
-        sources = history_of([record for task in tasks for record in records(task)]).sources(
-            "tests/matmul", CPU
-        )
+        sources = sources_of([record for task in tasks for record in records(task)])
         assert [source.space.knobs["tile_y"].product for source in sources] == [16, 32]
         assert [sorted(source.results.values()) for source in sources] == [
             [1000 / (i + 1) for i in range(5, -1, -1)]
@@ -58,7 +68,7 @@ class TestSources:
 
     def test_how_much_is_of_other_templates_is_said(self):
         history = history_of(records(matmul_task(16), 3))
-        assert history.describe({"tests/matmul"}, CPU) == "3 records of 1 task"
+        assert in_words(history) == "3 records of 1 task"
         expected = (
             "0 records of 0 tasks; 3 are of templates that this network does not have, "
             "such as tests/matmul"
@@ -67,13 +77,8 @@ class TestSources:
 
     def test_how_much_is_of_other_devices_is_said(self):
         pairs = [(m._replace(target=Target("cuda")), r) for m, r in records(matmul_task(16), 2)]
-        expected = "3 records of 1 task; 2 are of GPUs and the like"
-        assert (
-            history_of(records(matmul_task(16), 3) + pairs).describe(
-                {"tests/matmul"}, Target("llvm")
-            )
-            == expected
-        )
+        history = history_of(records(matmul_task(16), 3) + pairs)
+        assert in_words(history) == "3 records of 1 task; 2 are of GPUs and the like"
 
     @pytest.mark.parametrize(
         ("recorded", "tuned", "used"),
@@ -94,19 +99,13 @@ class TestSources:
 
     def test_of_a_configuration_that_was_measured_twice_the_best_counts(self):
         task = matmul_task()
-        ((source),) = history_of([*records(task, 2), *records(task, 1, lambda i: 9.0)]).sources(
-            "tests/matmul", CPU
-        )
+        (source,) = sources_of([*records(task, 2), *records(task, 1, lambda i: 9.0)])
         assert sorted(source.results.values()) == [500, 1000]
 
     def test_failures_are_kept_and_a_task_without_a_success_is_not_a_source(self):
-        failed = history_of(records(matmul_task(), 3, lambda i: None if i else 1.0)).sources(
-            "tests/matmul", CPU
-        )
-        assert sorted(failed[0].results.values()) == [0, 0, 1]
-        assert (
-            history_of(records(matmul_task(), 3, lambda i: None)).sources("tests/matmul", CPU) == []
-        )
+        (failed,) = sources_of(records(matmul_task(), 3, lambda i: None if i else 1.0))
+        assert sorted(failed.results.values()) == [0, 0, 1]
+        assert sources_of(records(matmul_task(), 3, lambda i: None)) == []
 
     @pytest.mark.parametrize("name", ["tests/unknown", "tests/matmul"])
     def test_tasks_that_cannot_be_created_here_are_left_out(self, name):
@@ -118,13 +117,13 @@ class TestSources:
     def test_records_of_another_version_of_the_template_are_left_out(self):
         task, other = matmul_task(16), matmul_task(48)
         foreign = [(m._replace(task=task), r) for m, r in records(other, 40)[30:]]
-        ((source),) = history_of(records(task, 3) + foreign).sources("tests/matmul", CPU)
+        (source,) = sources_of(records(task, 3) + foreign)
         assert len(source.results) < 3 + len(foreign)
 
     def test_of_very_many_records_the_best_and_some_others_are_used(self):
         task = matmul_task(64)
         count = len(task.config_space)
-        ((source),) = history_of(records(task, count)).sources("tests/matmul", CPU)
+        (source,) = sources_of(records(task, count))
         used = sorted(1 / fitness for fitness in source.results.values())
         assert len(used) == 512 < count
         assert used[:256] == pytest.approx([1e-3 * (1 + i) for i in range(256)])
@@ -132,9 +131,7 @@ class TestSources:
 
     def test_however_often_they_are_repeated_the_best_are_used(self):
         task = matmul_task(64)
-        ((source),) = history_of([*records(task, 400), *records(task, 400)]).sources(
-            "tests/matmul", CPU
-        )
+        (source,) = sources_of([*records(task, 400), *records(task, 400)])
         used = sorted(1 / fitness for fitness in source.results.values())
         assert used[:256] == pytest.approx([1e-3 * (1 + i) for i in range(256)])
 
@@ -167,10 +164,7 @@ class TestFiles:
             json.dumps(json.loads(line), sort_keys=True) for line in file.read_text().splitlines()
         ]
         file.write_text("\n".join(lines))
-        assert (
-            read_history([file], tmp_path / "own.json").describe({"tests/matmul"}, CPU)
-            == "12 records of 2 tasks"
-        )
+        assert in_words(read(file)) == "12 records of 2 tasks"
 
     def test_joined_logs_are_read_record_by_record_and_what_is_repeated_once(self, tmp_path):
         log, other = (
@@ -184,22 +178,14 @@ class TestFiles:
             "Killed\n",
         ]
         (tmp_path / "joined.json").write_bytes("".join(parts).encode())
-        assert (
-            read_history([tmp_path / "joined.json"], tmp_path / "own.json").describe(
-                {"tests/matmul"}, CPU
-            )
-            == "12 records of 2 tasks"
-        )
+        assert in_words(read(tmp_path / "joined.json")) == "12 records of 2 tasks"
 
     def test_options_that_targets_have_no_longer_do_not_matter(self, tmp_path):
         file = write(tmp_path / "log.json", records(matmul_task(16)))
         file.write_text(
             file.read_text() + file.read_text().replace('"llvm', '"llvm -link-params=0 --runtime=c')
         )
-        assert (
-            read_history([file], tmp_path / "own.json").describe({"tests/matmul"}, CPU)
-            == "12 records of 1 task"
-        )
+        assert in_words(read(file)) == "12 records of 1 task"
 
     def test_records_of_targets_that_this_tvm_does_not_know_are_left_out_by_name(
         self, tmp_path, caplog
@@ -207,10 +193,7 @@ class TestFiles:
         file = write(tmp_path / "log.json", records(matmul_task(16), 2))
         unknown = file.read_text().replace('"llvm', '"llvm -vector-length=512')
         file.write_text(file.read_text() + unknown)
-        assert (
-            read_history([file], tmp_path / "own.json").describe({"tests/matmul"}, CPU)
-            == "2 records of 1 task"
-        )
+        assert in_words(read(file)) == "2 records of 1 task"
         assert "2 records of" in caplog.text
         assert "does not know -vector-length in their target" in caplog.text
         file.write_text(unknown)
@@ -218,7 +201,7 @@ class TestFiles:
             ValueError,
             match=r"no record that can be used, since TVM .* -vector-length .*: leave it out",
         ):
-            read_history([file], tmp_path / "own.json")
+            read(file)
 
     def test_a_file_of_another_format_is_refused_by_name(self, tmp_path):
         (tmp_path / "ansor.json").write_text(
@@ -227,21 +210,19 @@ class TestFiles:
         with pytest.raises(
             ValueError, match=r"ansor.json has no record, it is a log of Ansor .*, or leave it out"
         ):
-            read_history([tmp_path / "ansor.json"], tmp_path / "own.json")
+            read(tmp_path / "ansor.json")
         (tmp_path / "work").mkdir()
         (tmp_path / "work" / "database_tuning_record.json").touch()
         with pytest.raises(ValueError, match=r"work is a folder, it is a MetaSchedule database"):
-            read_history([tmp_path / "work"], tmp_path / "own.json")
+            read(tmp_path / "work")
 
     def test_records_whose_configuration_cannot_be_read_are_left_out(self, tmp_path):
         file = write(tmp_path / "log.json", records(matmul_task()))
         lines = file.read_text().splitlines()
         lines[2] = lines[2].replace('"entity"', '"entities"')
         file.write_text("\n".join(lines))
-        assert (
-            len(read_history([file], tmp_path / "own.json").sources("tests/matmul", CPU)[0].results)
-            == 5
-        )
+        (source,) = read(file).sources("tests/matmul", CPU)
+        assert len(source.results) == 5
 
     @pytest.mark.parametrize("content", ["", "# Notes\n", '{"input"'])
     def test_a_file_without_a_record_is_refused_and_untouched(self, tmp_path, content):
@@ -250,7 +231,7 @@ class TestFiles:
         with pytest.raises(
             ValueError, match=r"history must be logs of AutoTVM, .*log.json has no record"
         ):
-            read_history([file], tmp_path / "own.json")
+            read(file)
         assert file.read_text() == content
 
     def test_a_task_in_two_logs_has_both_as_its_origin(self, tmp_path):
@@ -259,8 +240,8 @@ class TestFiles:
         assert source.origin == ", ".join(map(str, files))
 
 
-def create(template, args, target="llvm"):
-    return autotvm.task.create(template, args=args, target=target)
+def create(template, args):
+    return autotvm.task.create(template, args=args, target="llvm")
 
 
 class Asked(NamedTuple):
