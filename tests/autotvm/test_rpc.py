@@ -312,35 +312,19 @@ class TestBrokenSession:
     """Which failures are the session's, not the configuration's, and deserve a second run."""
 
     @pytest.mark.parametrize(
-        ("error_no", "text", "broke"),
+        ("error", "text", "broke"),
         [
-            (autotvm.MeasureErrorNo.RUN_TIMEOUT, "TimeoutError", True),
-            (
-                autotvm.MeasureErrorNo.RUNTIME_DEVICE,
-                "Check failed: (code == RPCCode::kReturn) is false: code=1",
-                True,
-            ),
-            (
-                autotvm.MeasureErrorNo.RUNTIME_DEVICE,
-                "RPCError: Error caught from RPC call:\nCUDA: out of memory",
-                False,
-            ),
-            (
-                autotvm.MeasureErrorNo.RUNTIME_DEVICE,
-                "RPCSessionTimeoutError: Error\nRPCCode::kReturn",
-                False,
-            ),
-            (autotvm.MeasureErrorNo.INSTANTIATION_ERROR, "too many threads", False),
-            (autotvm.MeasureErrorNo.BUILD_TIMEOUT, "TimeoutError", False),
+            ("RUN_TIMEOUT", "TimeoutError", True),
+            ("RUNTIME_DEVICE", "Check failed: (code == RPCCode::kReturn) is false: code=1", True),
+            ("RUNTIME_DEVICE", "RPCError: Error caught from RPC call:\nCUDA: out of memory", False),
+            ("RUNTIME_DEVICE", "RPCSessionTimeoutError: Error\nRPCCode::kReturn", False),
+            ("INSTANTIATION_ERROR", "too many threads", False),
+            ("BUILD_TIMEOUT", "TimeoutError", False),
         ],
     )
-    def test_is_told_by_the_error(self, error_no, text, broke):
-        assert (
-            rpc._is_session_broken(
-                autotvm.MeasureResult((text, RuntimeError(text)), error_no, 1.0, 1.0)
-            )
-            is broke
-        )
+    def test_is_told_by_the_error(self, error, text, broke):
+        costs, error_no = (text, RuntimeError(text)), autotvm.MeasureErrorNo[error]
+        assert rpc._is_session_broken(autotvm.MeasureResult(costs, error_no, 1.0, 1.0)) is broke
 
     @pytest.mark.parametrize(("failures", "runs"), [(0, 1), (1, 2), (2, 2)])
     def test_is_retried_once_and_the_last_result_counts(

@@ -145,42 +145,23 @@ class TestTuner:
 
 
 @pytest.mark.parametrize(
-    ("result", "kind", "message"),
+    ("error", "costs", "text"),
     [
         (
-            MeasureResult(("trace", TimeoutError()), MeasureErrorNo.BUILD_TIMEOUT, 1, 1),
-            "build timeout",
-            "longer than the builder's timeout",
+            "BUILD_TIMEOUT",
+            ("trace", TimeoutError()),
+            "build timeout: longer than the builder's timeout",
         ),
+        ("RUN_TIMEOUT", ("trace", TimeoutError()), "run timeout: longer than the runner's timeout"),
+        ("COMPILE_HOST", ("t", ("t", ValueError("no such\nregister"))), "compile host: register"),
         (
-            MeasureResult(("trace", TimeoutError()), MeasureErrorNo.RUN_TIMEOUT, 1, 1),
-            "run timeout",
-            "longer than the runner's timeout",
+            "RUNTIME_DEVICE",
+            (TRACE + "\nTVMError: out of memory\n", RuntimeError(TRACE)),
+            "runtime device: TVMError: out of memory",
         ),
-        (
-            MeasureResult(
-                ("t", ("t", ValueError("no such\nregister"))), MeasureErrorNo.COMPILE_HOST, 1, 1
-            ),
-            "compile host",
-            "register",
-        ),
-        (
-            MeasureResult(
-                (TRACE + "\nTVMError: out of memory\n", RuntimeError(TRACE)),
-                MeasureErrorNo.RUNTIME_DEVICE,
-                1,
-                1,
-            ),
-            "runtime device",
-            "TVMError: out of memory",
-        ),
-        (
-            MeasureResult(("t", "a string"), MeasureErrorNo.UNKNOWN_ERROR, 1, 1),
-            "unknown",
-            "a string",
-        ),
-        (MeasureResult((1e9,), MeasureErrorNo.INSTANTIATION_ERROR, 1, 1), "instantiation", ""),
+        ("UNKNOWN_ERROR", ("t", "a string"), "unknown: a string"),
+        ("INSTANTIATION_ERROR", (1e9,), "instantiation: "),
     ],
 )
-def test_a_failure_is_described_in_one_line(result, kind, message):
-    assert failure(result) == (kind, message)
+def test_a_failure_is_described_in_one_line(error, costs, text):
+    assert ": ".join(failure(MeasureResult(costs, MeasureErrorNo[error], 1, 1))) == text

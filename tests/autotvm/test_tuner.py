@@ -136,34 +136,6 @@ class TestForReal:
         )
         assert tuner.best_flops == max(monitor.trial_scores()) > 0
 
-    @pytest.mark.soak
-    def test_works_with_an_rpc_tracker_and_parallel_builds(self):
-        from tvm.rpc.server import Server
-        from tvm.rpc.tracker import Tracker
-
-        tracker = Tracker(port=9100, port_end=9200, silent=True)
-        server = Server(
-            port=9200,
-            port_end=9300,
-            key="cpu",
-            silent=True,
-            tracker_addr=("127.0.0.1", tracker.port),
-        )
-        try:
-            option = autotvm.measure_option(
-                builder=autotvm.LocalBuilder(timeout=120, n_parallel=2, do_fork=True),
-                runner=autotvm.RPCRunner(
-                    "cpu", "127.0.0.1", tracker.port, n_parallel=2, number=1, repeat=1, timeout=120
-                ),
-            )
-            recorder = Recorder()
-            OpEvoTuner(matmul_task(), seed=0).tune(16, option, callbacks=[recorder])
-            assert len(set(recorder.indices)) == 16
-            assert sum(r.error_no == 0 for _, r in recorder.pairs) == 16
-        finally:
-            server.terminate()
-            tracker.terminate()
-
 
 def test_large_batches_grow_with_what_is_known():
     task = wide_task()
