@@ -66,9 +66,7 @@ def drive(tuner, task, batches):
             break
         configs = tuner.next_batch(size)
         assert 0 < len(configs) <= size
-        tuner.update(
-            [measured(task, config) for config in configs], [result(1e-3)] * len(configs)
-        )
+        tuner.update([measured(task, config) for config in configs], [result(1e-3)] * len(configs))
         indices += [config.index for config in configs]
     return indices
 
