@@ -152,18 +152,15 @@ def test_what_was_found_is_remembered_for_this_processor_and_this_tvm(monkeypatc
 @pytest.mark.parametrize("content", [b"\xff\x00 {torn", b'{"machine": 3}\n[]\n"text"\n'])
 def test_a_damaged_memory_is_no_obstacle(monkeypatch, tmp_path, content):
     pretend(monkeypatch, tmp_path, "ryzen_5_3600_zen2")
-    (tmp_path / "cache" / "autotvm_opevo").mkdir(parents=True)
-    (tmp_path / "cache" / "autotvm_opevo" / "targets.jsonl").write_bytes(content)
+    memory = tmp_path / "cache" / "autotvm_opevo" / "targets.jsonl"
+    memory.parent.mkdir(parents=True)
+    memory.write_bytes(content)
     for _ in range(2):
         assert (
             target_of(fake_tvm(cpu="generic"), FirstKernel(core_avx2=1e11))
             == "llvm -mcpu=core-avx2"
         )
-    last = (
-        (tmp_path / "cache" / "autotvm_opevo" / "targets.jsonl")
-        .read_text(errors="replace")
-        .splitlines()[-1]
-    )
+    last = memory.read_text(errors="replace").splitlines()[-1]
     assert json.loads(last)["target"] == "llvm -mcpu=core-avx2"
 
 
