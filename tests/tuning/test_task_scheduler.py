@@ -161,7 +161,7 @@ class TestGradient:
             TaskProgress(flop=flop, kind=kind)
             for flop, kind in ((9.0, "conv"), (8.0, "conv"), (3.0, "dense"))
         ]
-        operators, order = [Operator(1, (i,)) for i in range(3)], []
+        operators, order = one_each(3), []
         for _ in range(6):
             order.append(gradient(tasks, operators, 99, np.random.default_rng(0)))
             tasks[order[-1]].pending += 3
@@ -170,9 +170,7 @@ class TestGradient:
     def test_with_few_trials_no_task_leads(self):
         tasks = [TaskProgress(flop=flop, kind="conv") for flop in (9.0, 8.0, 3.0)]
         tasks[0].pending = 1
-        assert (
-            gradient(tasks, [Operator(1, (i,)) for i in range(3)], 3, np.random.default_rng(0)) == 1
-        )
+        assert gradient(tasks, one_each(3), 3, np.random.default_rng(0)) == 1
 
     def test_no_task_starves(self):
         """A negligible task that never improves still gets a round now and then."""
