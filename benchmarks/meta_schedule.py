@@ -1,13 +1,14 @@
 """OpEvo compared with TVM's evolutionary search in MetaSchedule, on this machine.
 
-    python -m benchmarks.meta_schedule                        # four operators: an hour
+    python -m benchmarks.meta_schedule                        # four operators: hours
     python -m benchmarks.meta_schedule --workloads MM1 C2     # less
     # shapes that no search was developed on
     python -m benchmarks.meta_schedule --workloads MM-h C3-h C4-h DW-h --trials 32 64
 
 The strategies take turns, with the same builder, runner and number of trials. TVM's search has its
-defaults, rounds of 64 and an XGBoost cost model. The best schedules after some numbers of trials
-are then built and timed again, in turn, in one process. A stopped benchmark resumes.
+defaults, rounds of 64 and an XGBoost cost model, which predicts at random up to 100 samples. The
+best schedules after some numbers of trials are then built and timed again, in turn, in one process.
+A stopped benchmark resumes.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ BASELINE = "evolutionary + XGBoost"
 STRATEGIES: dict[str, Any] = {
     BASELINE: lambda seed: {"strategy": "evolutionary", "cost_model": "xgb"},
     "OpEvo": lambda seed: {"strategy": OpEvoStrategy(seed=seed), "cost_model": "none"},
+    "no transfer": lambda seed: {
+        "strategy": OpEvoStrategy(seed=seed, transfer=False),
+        "cost_model": "none",
+    },
 }
 # How often the best schedules are timed again, and the least duration of each timing.
 _REPEAT, _MIN_REPEAT_MS = 7, 50
@@ -55,8 +60,8 @@ def main(arguments: list[str] | None = None) -> None:
         "--trials",
         type=int,
         nargs="+",
-        default=[32, 64, 128],
-        help="numbers of trials to compare after (default: 32 64 128)",
+        default=[64, 128, 256],
+        help="numbers of trials to compare after (default: 64 128 256)",
     )
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument(

@@ -40,10 +40,6 @@ DEVELOPMENT: dict[str, Callable[[], Any]] = {
 }
 METHODS: dict[str, Callable[[int], dict[str, Any]]] = {
     **STRATEGIES,
-    "no transfer": lambda seed: {
-        "strategy": OpEvoStrategy(seed=seed, transfer=False),
-        "cost_model": "none",
-    },
     "published": lambda seed: {
         "strategy": OpEvoStrategy(seed=seed, surrogate=None),
         "cost_model": "none",
