@@ -5,9 +5,9 @@ import re
 from autotvm_opevo import report
 
 
-def report_text(tmp_path, *lines, name="log.json"):
+def report_text(tmp_path, *lines):
     """The text of the report of a log with the given lines."""
-    log = tmp_path / name
+    log = tmp_path / "log.json"
     log.write_text("\n".join(lines))
     return page_text(report(log, out=tmp_path / "report.html"))
 

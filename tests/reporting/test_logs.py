@@ -235,22 +235,6 @@ def test_time_is_attributed_to_the_task_that_was_measured(tmp_path):
     assert list(log.elapsed) == [0, 10, 70, 70, 75]
 
 
-def test_an_unknown_timestamp_leaves_all_times_empty(tmp_path):
-    path = tmp_path / "log.json"
-    path.write_text(
-        "\n".join(
-            [
-                autotvm_line(0),
-                autotvm_line(50, "conv2d").replace("1795000050.0", "NaN"),
-                autotvm_line(100),
-            ]
-        )
-    )
-    (log,) = open_logs([path])
-    assert all(len(task.elapsed) == 0 for task in log.tasks.values())
-    assert len(log.elapsed) == 0
-
-
 def test_error_messages_come_from_the_run_log(tmp_path):
     path = autotvm_log(tmp_path / "log.json")
     run_log = RunLog(f"{path}.journal")
@@ -273,16 +257,6 @@ def test_runs_come_from_the_run_log(tmp_path):
     assert (runs.networks, runs.tuners) == ([{("dense",): 2}], ["OpEvoTuner"])
     assert runs.latency == pytest.approx((0.2, 0.1))
     assert runs.speedup == pytest.approx((2, 2, 2))
-
-
-def test_a_new_network_discards_the_latency_of_the_last_one(tmp_path):
-    path = autotvm_log(tmp_path / "log.json")
-    run_log = RunLog(f"{path}.journal")
-    run_log.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).race))
-    run_log.write(RunStarted([(1, ["conv2d"])], "OpEvoTuner"))
-    (log,) = open_logs([path])
-    assert log.runs.networks[-1] == {("conv2d",): 1}
-    assert log.runs.latency is log.runs.speedup is None
 
 
 def test_timestamps_and_failures_come_from_a_run_log_of_all_trials(tmp_path):

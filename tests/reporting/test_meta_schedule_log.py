@@ -96,6 +96,8 @@ def test_a_database_is_found_by_a_file_of_it_also_of_another_name(tmp_path, name
     folder = meta_schedule_folder(tmp_path / "folder")
     if name == "resnet.json":
         (folder / "database_tuning_record.json").rename(folder / name)
+    RunLog(folder / "journal").write(RunStarted([], "OpEvo"))
     (log,) = open_logs([folder / name])
     (task,) = log.tasks.values()
     assert (task.name, len(task)) == ("matmul 8x64 64x64", 8)
+    assert log.runs.tuners == ([] if name == "resnet.json" else ["OpEvo"])

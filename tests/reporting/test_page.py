@@ -9,13 +9,7 @@ from report_text import page_text, report_text
 from synthetic_logs import CONV2D, DENSE, autotvm_line, autotvm_log, key_of, meta_schedule_folder
 
 from autotvm_opevo import report
-from autotvm_opevo.tuning.run_log import (
-    DevicesLeft,
-    NetworkCompared,
-    RunEnded,
-    RunLog,
-    RunStarted,
-)
+from autotvm_opevo.tuning.run_log import DevicesLeft, NetworkCompared, RunLog, RunStarted
 
 # Drawing the charts takes most of the time.
 text_only = pytest.mark.usefixtures("undrawn")
@@ -97,14 +91,6 @@ def test_time_starts_with_the_run_if_the_run_log_has_its_start(tmp_path, monkeyp
 
 
 @text_only
-def test_a_run_log_tells_where_the_time_went(tmp_path):
-    run_log = RunLog(tmp_path / "log.json.journal")
-    run_log.write(RunEnded({"building": 60.0, "running": 30.0, "starting": 10.0}))
-    text = report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
-    assert "building 60 s, running 30 s, starting 10 s" in text
-
-
-@text_only
 def test_devices_that_left_are_named(tmp_path):
     for _ in range(2):
         RunLog(tmp_path / "log.json.journal").write(DevicesLeft(["10.0.0.7:9090", "<b>:9091"]))
@@ -116,12 +102,6 @@ def test_a_task_without_successful_trials(tmp_path):
     text = report_text(tmp_path, *(autotvm_line(trial, error_no=4) for trial in range(4)))
     assert "best, ms -" in text
     assert "All trials of this task failed." in text
-
-
-@text_only
-def test_a_file_of_best_trials_is_recognized(tmp_path):
-    text = report_text(tmp_path, autotvm_line(0), name="alexnet.best.json")
-    assert "the log beside it has all trials" in text
 
 
 @text_only
@@ -268,15 +248,6 @@ def test_the_current_folder_is_labelled_with_its_name(tmp_path, monkeypatch):
     folder = meta_schedule_folder(tmp_path / "alexnet")
     monkeypatch.chdir(folder)
     assert "alexnet : 8 trials" in page_text(report(".", out=tmp_path / "report.html"))
-
-
-@text_only
-def test_a_record_file_uses_the_run_log_of_its_folder(tmp_path):
-    folder = meta_schedule_folder(tmp_path / "alexnet")
-    RunLog(folder / "journal").write(RunStarted([(3, ["1234"])], "OpEvo"))
-    assert "tuned by OpEvo" in page_text(
-        report(folder / "database_tuning_record.json", out=tmp_path / "report.html")
-    )
 
 
 @text_only
