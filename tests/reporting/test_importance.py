@@ -69,23 +69,17 @@ def test_the_shares_are_those_of_the_model_on_all_configurations():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_where_knobs_do_not_interact_no_pair_does_in_a_search(seed):
+def test_neither_a_pair_nor_a_knob_without_effect_has_a_share_in_a_search(seed):
+    """Although a search prefers the values of its best trials."""
     found = searched(additive, seed=seed)
     assert found.is_reliable
     assert not found.pairs
+    assert found.alone["explicit"] < 0.02
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_pairs_that_interact_are_found_in_a_search(seed):
     assert list(searched(interacting, seed=seed).pairs) == [("tile", "vectorize")]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_knob_without_effect_has_no_share_although_a_search_prefers_the_values_of_its_best_trials(
-    seed,
-):
-    found = searched(additive, seed=seed)
-    assert found.alone["explicit"] < 0.02
 
 
 def test_the_shares_are_those_of_the_whole_space():
