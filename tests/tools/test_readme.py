@@ -1,6 +1,4 @@
-"""The README's links: they lead somewhere in the repository, and the released description has none
-that only work there.
-"""
+"""The released description is the README without the links that only work in the repository."""
 
 import re
 import runpy
@@ -29,13 +27,6 @@ def setup_script(monkeypatch):
     options = {}
     monkeypatch.setattr(setuptools, "setup", options.update)
     return {**runpy.run_path(str(ROOT / "setup.py")), "options": options}
-
-
-def test_relative_links_lead_to_files_of_the_repository():
-    targets = relative(links((ROOT / "README.md").read_text()))
-    assert targets
-    missing = [target for target in targets if not (ROOT / target.partition("#")[0]).exists()]
-    assert not missing
 
 
 def test_the_released_description_has_no_relative_links(setup_script):
