@@ -24,20 +24,9 @@ def test_a_picture_has_both_themes_beside_each_other_from_the_part_that_was_aske
         "}</style><div></div><div id=part></div>"
     )
     main = runpy.run_path(str(TOOL))["main"]
-    main([str(page), str(tmp_path / "whole.png"), "--width", "600", "--height", "300"])
-    main(
-        [
-            str(page),
-            str(tmp_path / "part.png"),
-            "--width",
-            "600",
-            "--height",
-            "300",
-            "--at",
-            "part",
-            "--dark",
-        ]
-    )
+    size = ["--width", "600", "--height", "300"]
+    main([str(page), str(tmp_path / "whole.png"), *size])
+    main([str(page), str(tmp_path / "part.png"), *size, "--at", "part", "--dark"])
     whole, part = (Image.open(tmp_path / name).convert("RGB") for name in ("whole.png", "part.png"))
     assert (whole.size, part.size) == ((600, 300), (1220, 300))
     assert whole.getpixel((10, 10)) == (255, 255, 255)
