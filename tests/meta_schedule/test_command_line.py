@@ -5,16 +5,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-import onnx
 import pytest
 from compared_networks import time_two_rounds
 from onnx import TensorProto, helper
+from onnx_files import save_nodes
 
 from autotvm_opevo.cli.main import main
 from autotvm_opevo.meta_schedule import open_database
 from tests.helpers.local_rpc import local_rpc
 
 ROOT = Path(__file__).parents[2]
+OPERATOR = ["--operator", "matmul", "--tensor", "32x32", "--tensor", "32x32"]
 # Seconds for one build or run, also on a busy machine.
 TIMEOUT = ["--timeout", "200"]
 # A busy machine takes several times as long.
@@ -40,20 +41,8 @@ def run(*arguments):
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_a_network_is_tuned_and_the_same_command_resumes(tmp_path):
-    tune = [
-        "-m",
-        "autotvm_opevo",
-        "tune",
-        "--network",
-        "mlp",
-        "--target",
-        "llvm",
-        "--log",
-        tmp_path / "mlp",
-        "--seed",
-        0,
-        *TIMEOUT,
-    ]
+    tune = ["-m", "autotvm_opevo", "tune", "--network", "mlp", "--target", "llvm"]
+    tune += ["--log", tmp_path / "mlp", "--seed", 0, *TIMEOUT]
     for tuner, trials, now in (("opevo", 8, 8), ("opevo-published", 12, 4)):
         done = run(*tune, "--trials", trials, "--tuner", tuner)
         assert done.returncode == 0, done.stderr
@@ -63,34 +52,8 @@ def test_a_network_is_tuned_and_the_same_command_resumes(tmp_path):
 
 @pytest.mark.parametrize("tuner", ["opevo", pytest.param("evolutionary", marks=pytest.mark.soak)])
 def test_an_operator_is_tuned(tmp_path, capsys, tuner):
-    command = [
-        "tune",
-        "--operator",
-        "matmul",
-        "--tensor",
-        "32x32",
-        "--tensor",
-        "32x32",
-        "--target",
-        "llvm",
-        "--trials",
-        "4",
-    ]
-    assert (
-        main(
-            [
-                *command,
-                "--log",
-                str(tmp_path / "log"),
-                "--tvm",
-                "meta-schedule",
-                "--tuner",
-                tuner,
-                *TIMEOUT,
-            ]
-        )
-        == 0
-    )
+    command = ["tune", *OPERATOR, "--target", "llvm", "--trials", "4", "--tvm", "meta-schedule"]
+    assert main([*command, "--log", str(tmp_path / "log"), "--tuner", tuner, *TIMEOUT]) == 0
     assert "4 trials, 4 of them now" in capsys.readouterr().out
 
 
@@ -104,58 +67,24 @@ def no_garbage_collection():
 
 @pytest.mark.usefixtures("no_garbage_collection")
 def test_a_model_file_is_tuned_and_compared_on_a_trackers_devices(tmp_path, capsys):
-    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 32]) for name in "xyz"]
-    tensors[1] = helper.make_tensor_value_info("y", TensorProto.FLOAT, [32, 32])
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "y"], ["z"])], "graph", tensors[:2], tensors[2:]
-    )
-    model = tmp_path / "model.onnx"
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model
-    )
-    command = [
-        "tune",
-        "--model",
-        str(model),
-        "--shape",
-        "x=16x32",
-        "--target",
-        "llvm",
-        "--trials",
-        "4",
-        "--log",
-        str(tmp_path),
-    ]
+    nodes = [helper.make_node("MatMul", ["x", "y"], ["z"])]
+    inputs = {"x": (TensorProto.FLOAT, ["n", 32]), "y": (TensorProto.FLOAT, [32, 32])}
+    path = save_nodes(tmp_path / "model.onnx", nodes, inputs)
+    model = ["--model", str(path), "--shape", "x=16x32"]
     with local_rpc() as rpc:
         address = f"{rpc.tracker_host}:{rpc.tracker_port}"
-        assert (
-            main([*command, "--rpc-tracker", address, "--rpc-key", rpc.tracker_key, *TIMEOUT]) == 0
-        )
+        devices = ["--rpc-tracker", address, "--rpc-key", rpc.tracker_key]
+        tune = ["tune", *model, "--target", "llvm", "--trials", "4", *devices, *TIMEOUT]
+        assert main([*tune, "--log", str(tmp_path)]) == 0
         out = capsys.readouterr().out
         assert "4 trials, 4 of them now" in out
         assert "outputs match" in out
         assert len(open_database(tmp_path)) == 4
         other = str(tmp_path / "other")
-        again = [other if word == str(tmp_path) else word for word in command]
         random = ["--tuner", "opevo-published", "--seed", "1"]  # finds another schedule
-        assert (
-            main(
-                [*again, *random, "--rpc-tracker", address, "--rpc-key", rpc.tracker_key, *TIMEOUT]
-            )
-            == 0
-        )
-        compare = [
-            "compare",
-            str(tmp_path / "best"),
-            other,
-            "--model",
-            str(model),
-            "--shape",
-            "x=16x32",
-            "--time-limit",
-            "2",
-        ]
-        assert main([*compare, "--rpc-tracker", address, "--rpc-key", rpc.tracker_key]) == 0
+        assert main([*tune, *random, "--log", other]) == 0
+        compare = ["compare", str(tmp_path / "best"), other, *model, "--time-limit", "2"]
+        assert main([*compare, *devices]) == 0
     out = capsys.readouterr().out
     assert "outputs match" in out
     assert "interleaved, each alone" in out
@@ -223,23 +152,11 @@ def test_errors_are_one_line(tmp_path, capsys, arguments, status, message):
 
 
 def test_logs_are_compared(tmp_path, capsys):
-    operator = ["--operator", "matmul", "--tensor", "32x32", "--tensor", "32x32"]
     for seed, name in enumerate("ab"):
-        tune = [
-            "tune",
-            *operator,
-            "--target",
-            "llvm",
-            "--trials",
-            "2",
-            "--seed",
-            str(seed),
-            "--log",
-            str(tmp_path / name),
-        ]
-        assert main([*tune, *TIMEOUT]) == 0
+        tune = ["tune", *OPERATOR, "--target", "llvm", "--trials", "2", "--seed", str(seed)]
+        assert main([*tune, "--log", str(tmp_path / name), *TIMEOUT]) == 0
     capsys.readouterr()
-    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b" / "best"), *operator]) == 0
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b" / "best"), *OPERATOR]) == 0
     text = capsys.readouterr().out
     assert "2 rounds, interleaved" in text
     assert "outputs match" in text
@@ -268,25 +185,12 @@ def test_errors_of_compare_are_one_line(tmp_path, capsys, monkeypatch, arguments
 
 
 def test_a_log_of_autotvm_is_rejected_untouched(tmp_path, capsys):
-    (tmp_path / "alexnet.json").write_text("a line")
-    assert (
-        main(
-            [
-                "tune",
-                "--network",
-                "mlp",
-                "--target",
-                "llvm",
-                "--log",
-                str(tmp_path / "alexnet.json"),
-            ]
-        )
-        == 2
-    )
-    assert (
-        "work_dir must be a work directory of MetaSchedule or a new one" in capsys.readouterr().err
-    )
-    assert (tmp_path / "alexnet.json").read_text() == "a line"
+    log = tmp_path / "alexnet.json"
+    log.write_text("a line")
+    assert main(["tune", "--network", "mlp", "--target", "llvm", "--log", str(log)]) == 2
+    expected = "work_dir must be a work directory of MetaSchedule or a new one"
+    assert expected in capsys.readouterr().err
+    assert log.read_text() == "a line"
 
 
 def test_importing_autotvms_tuner_recommends_the_strategy():
