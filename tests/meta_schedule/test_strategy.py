@@ -1,30 +1,24 @@
 """OpEvoStrategy: proposals for synthetic results, and real tuning."""
 
 import inspect
-import os
-import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tvm
-from quick_tuning import QUICK, SMALL, TIMEOUT, builder, runner, traces, tune
+from quick_tuning import SMALL, builder, runner, traces, tune
 from sketches import TARGETS, WORKLOADS, decision_space
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import PyBuilder
-from tvm.s_tir.meta_schedule.runner import RPCConfig, RPCRunner, RunnerResult
+from tvm.s_tir.meta_schedule.runner import RunnerResult
 from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy
 from autotvm_opevo.meta_schedule import strategy as strategy_module
-from autotvm_opevo.meta_schedule.database import records_of
 from autotvm_opevo.search.opevo import OpEvo
 from autotvm_opevo.tuning.record_lines import seconds
-from tests.helpers.local_rpc import local_rpc
 
 
 def task(workload, target, strategy, rand_state=1, name=""):
@@ -354,18 +348,6 @@ class TestTuning:
         tvm.compile(best.mod, cpu())["main"](*tensors)
         np.testing.assert_allclose(tensors[2].numpy(), x @ y, rtol=1e-3, atol=1e-3)
 
-    def test_over_rpc(self, tmp_path):
-        with local_rpc() as rpc:
-            config = RPCConfig(
-                rpc.tracker_host, rpc.tracker_port, rpc.tracker_key, session_timeout_sec=TIMEOUT
-            )
-            assert (
-                len(
-                    set(traces(tune(tmp_path, 8, runner=RPCRunner(config, evaluator_config=QUICK))))
-                )
-                == 8
-            )
-
     def test_failed_builds_are_failed_trials(self, tmp_path):
         @derived_object
         class Half(PyBuilder):
@@ -423,44 +405,6 @@ class TestResuming:
         context.pre_tuning(100, design_spaces=context.generate_design_space(), database=database)
         _, found = strategy._task_search._search.best
         assert found == pytest.approx(1 / seconds(best.run_secs))
-
-    def test_records_of_another_target_are_ignored(self, tmp_path):
-        database = tune(tmp_path, 4)
-        mod = ms.TuneContext(SMALL, target=cpu()).mod
-        assert len(records_of(database, mod, cpu())) == 4
-        assert records_of(database, mod, cpu(cores=1)) == []
-
-    @pytest.mark.timeout(900)
-    def test_after_a_kill_the_same_call_resumes(self, tmp_path):
-        script = (
-            "import sys; sys.path.insert(0, sys.argv[2])\n"
-            "from pathlib import Path\n"
-            "from quick_tuning import tune\n"
-            "tune(Path(sys.argv[1]), 60)\n"
-        )
-        command = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, start_new_session=True
-        )
-        log = tmp_path / "database_tuning_record.json"
-        deadline = time.monotonic() + 400
-        while not (log.exists() and log.read_bytes().count(b"\n") >= 8):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        lines = log.read_bytes().splitlines(keepends=True)
-        # torn, as by a power cut
-        log.write_bytes(b"".join(lines[:-1]) + lines[-1][: len(lines[-1]) // 2])
-        trials = len(lines) + 3
-        database = tune(tmp_path, trials)
-        assert len(set(traces(database))) == len(traces(database)) == trials
-        assert (
-            log.with_suffix(".json.rejected").read_bytes().strip()
-            == lines[-1][: len(lines[-1]) // 2]
-        )
 
 
 def test_importing_patches_nothing():
