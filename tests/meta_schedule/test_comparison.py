@@ -116,13 +116,6 @@ class TestRefusals:
         with pytest.raises(ValueError, match="whose code this machine can run: it lacks avx512"):
             compare_logs(*workloads.mlp(), "llvm -mcpu=skylake-avx512", logs)
 
-    def test_what_is_no_database(self, logs, tmp_path):
-        (tmp_path / "a.json").write_text("a line")
-        with pytest.raises(ValueError, match="has no database of MetaSchedule"):
-            compare_logs(*workloads.mlp(), cpu(), [logs[0], tmp_path])
-        with pytest.raises(ValueError, match="is a file, not a database of MetaSchedule"):
-            compare_logs(*workloads.mlp(), cpu(), [logs[0], tmp_path / "a.json"])
-
     def test_databases_without_a_common_target(self, logs, tmp_path):
         write_best(tmp_path, [])
         with pytest.raises(ValueError, match="the logs have no target in common"):

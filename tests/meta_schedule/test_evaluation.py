@@ -66,19 +66,7 @@ class TestLibrariesAreUnloaded:
         assert not is_loaded(artifact)
 
 
-def test_outputs_may_be_tuples_of_tuples():
-    x = relax.Var("x", relax.TensorType((8, 16), "float32"))
-    blocks = relax.BlockBuilder()
-    with blocks.function("main", [x]):
-        y = blocks.emit(relax.op.nn.relu(x))
-        blocks.emit_func_output(relax.Tuple([y, relax.Tuple([x, y])]))
-    lowered = lower_as_imported(blocks.finalize(), TARGET)
-    with open_device(TARGET) as (device, upload):
-        load = network_loader(TARGET, random_inputs(lowered), device, upload)
-        assert [output.shape for output in load(lowered)().outputs()] == [(8, 16)] * 3
-
-
-def test_outputs_may_be_shapes_and_numbers():
+def test_outputs_may_be_shapes_and_numbers_in_tuples_of_tuples():
     x = relax.Var("x", relax.TensorType((8, 16), "float32"))
     blocks = relax.BlockBuilder()
     with blocks.function("main", [x]):

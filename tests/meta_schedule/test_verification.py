@@ -451,12 +451,6 @@ def test_a_network_without_trials_to_make_is_not_verified(verified, tmp_path):
     assert len(verified) == 1
 
 
-def test_what_takes_too_long_to_verify_is_tuned(verified, monkeypatch, tmp_path):
-    monkeypatch.setattr(verification, "_SECONDS", -1.0)
-    assert tune_operator(tmp_path, 2).trials == 2
-    assert not wrong_operators(tmp_path / "best")
-
-
 def test_a_network_for_another_machine_is_not_verified(mod, verified, tmp_path):
     @derived_object
     class Elsewhere(PyRunner):
