@@ -5,7 +5,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 
-def save_onnx(path, shape=(1, 8, 8, 8)):
+def save_onnx(path):
     """A convolution and a ReLU."""
     weight = numpy_helper.from_array(
         np.random.default_rng(0).standard_normal((16, 8, 3, 3)).astype("float32"), "w"
@@ -16,7 +16,7 @@ def save_onnx(path, shape=(1, 8, 8, 8)):
     ]
     x, z = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
-        for name, dims in (("x", shape), ("z", None))
+        for name, dims in (("x", (1, 8, 8, 8)), ("z", None))
     )
     model = helper.make_model(
         helper.make_graph(nodes, "g", [x], [z], [weight]),

@@ -99,14 +99,6 @@ def test_the_module_has_the_weights(tmp_path):
     assert shapes_of(mod) == [(1, 8, 8, 8)]
 
 
-@pytest.mark.parametrize("content", [None, b"no model"])
-def test_other_files_are_refused(tmp_path, content):
-    if content:
-        (tmp_path / "model.onnx").write_bytes(content)
-    with pytest.raises(ValueError, match=r"cannot read .*model\.onnx"):
-        workloads.model_file(tmp_path / "model.onnx")
-
-
 IMAGE = {"x": (TensorProto.FLOAT, [1, 2, 4, 4])}
 NOT_IMPORTED = {
     "fails at Upsample up, ": (

@@ -44,16 +44,6 @@ def test_invalid_operator_arguments_are_rejected_with_the_reason():
         workloads.operator("nn.dense", [(8, 16), (4, 16)], attributes={"colour": 1})
 
 
-def test_an_onnx_file_is_loaded_and_dynamic_shapes_can_be_given(tmp_path):
-    save_onnx(tmp_path / "fixed.onnx")
-    save_onnx(tmp_path / "dynamic.onnx", shape=("n", 8, 8, 8))
-    for mod, _ in (
-        workloads.model_file(tmp_path / "fixed.onnx"),
-        workloads.model_file(tmp_path / "dynamic.onnx", {"x": (1, 8, 8, 8)}),
-    ):
-        assert list(map(int, mod["main"].params[0].checked_type.shape)) == [1, 8, 8, 8]
-
-
 @pytest.mark.parametrize("name", ["missing.onnx", "what.xyz", "broken.onnx"])
 def test_other_files_are_rejected(tmp_path, name):
     if not name.startswith("missing"):
@@ -66,20 +56,6 @@ def test_the_package_that_reads_a_file_is_named(tmp_path):
     (tmp_path / "model.tflite").write_bytes(b"TFL3")
     with pytest.raises(ImportError, match=r"to read .*model\.tflite, install tflite$"):
         workloads.model_file(tmp_path / "model.tflite")
-
-
-def test_dynamic_shapes_must_be_given(tmp_path):
-    save_onnx(tmp_path / "model.onnx", ("N", 8, 8, 8))
-    with pytest.raises(ValueError, match="--shape x=1x8x8x8"):
-        workloads.model_file(tmp_path / "model.onnx")
-
-
-def test_a_dynamic_shape_is_named_where_tvm_s_frontend_fails_on_it(tmp_path):
-    save_onnx(tmp_path / "model.onnx", (1, 8, "height", "width"))
-    with pytest.raises(
-        ValueError, match=r"input 'x' of .* has a dynamic shape, .*--shape x=1x8x1x1"
-    ):
-        workloads.model_file(tmp_path / "model.onnx")
 
 
 def test_convolutions_are_converted_to_a_layout(tmp_path):
@@ -104,15 +80,6 @@ def test_inputs_have_the_names_in_the_file(tmp_path):
     mod, _ = workloads.model_file(path, {"input.1": (5, 3), "0": (4, 3), "any": ()})
     found = {one.name_hint: tuple(map(int, one.checked_type.shape)) for one in mod["main"].params}
     assert found == {"input.1": (5, 3), "0": (4, 3), "scale": (), "any": ()}
-
-
-@pytest.mark.parametrize("name", ["input_1", "weight"])
-def test_an_unknown_name_is_refused_with_the_files_names(tmp_path, name):
-    path = save_inputs(tmp_path / "model.onnx", {"input.1": ("n", 3), "weight": (2,)})
-    with pytest.raises(
-        ValueError, match=rf"of inputs of .*model.onnx, '{name}' given: its inputs are 'input.1'$"
-    ):
-        workloads.model_file(path, {name: (1, 3)})
 
 
 IMAGE = {"x": (TensorProto.FLOAT, [1, 2, 4, 4])}
