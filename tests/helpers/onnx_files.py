@@ -7,23 +7,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 def save_onnx(path):
     """A convolution and a ReLU."""
-    weight = numpy_helper.from_array(
-        np.random.default_rng(0).standard_normal((16, 8, 3, 3)).astype("float32"), "w"
-    )
+    weight = np.random.default_rng(0).standard_normal((16, 8, 3, 3)).astype("float32")
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["y"], ["z"]),
     ]
-    x, z = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
-        for name, dims in (("x", (1, 8, 8, 8)), ("z", None))
-    )
-    model = helper.make_model(
-        helper.make_graph(nodes, "g", [x], [z], [weight]),
-        opset_imports=[helper.make_opsetid("", 11)],
-    )
-    model.ir_version = 7
-    onnx.save(model, path)
+    save_nodes(path, nodes, {"x": (TensorProto.FLOAT, (1, 8, 8, 8))}, [("w", weight)], opset=11)
 
 
 def save_inputs(path, shapes):
@@ -48,13 +37,13 @@ def save_inputs(path, shapes):
     return path
 
 
-def save_nodes(path, nodes, inputs, constants=(), opset=17):
+def save_nodes(path, nodes, inputs, constants=(), opset=17, dtype=TensorProto.FLOAT):
     """Nodes, whose last output is the model's, of inputs and constants; both by name."""
     graph = helper.make_graph(
         nodes,
         "g",
         [helper.make_tensor_value_info(name, *kind) for name, kind in inputs.items()],
-        [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)],
+        [helper.make_tensor_value_info(nodes[-1].output[0], dtype, None)],
         [numpy_helper.from_array(np.asarray(array), name) for name, array in constants],
     )
     opsets = [helper.make_opsetid("", opset)]

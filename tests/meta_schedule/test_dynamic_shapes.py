@@ -1,11 +1,11 @@
 """Networks with shapes that are known only in a run: the rest is tuned, and they are named."""
 
 import numpy as np
-import onnx
 import pytest
 import tvm
 from compared_networks import time_two_rounds
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+from onnx_files import save_nodes
 from quick_network_tuning import tune_module
 from quick_tuning import outputs
 from tvm import relax
@@ -154,21 +154,15 @@ ONNX = {
 @pytest.mark.parametrize("kind", ONNX)
 def test_networks_from_onnx_are_tuned_but_for_what_such_operators_make(tmp_path, capsys, kind):
     nodes, constants = ONNX[kind]
-    graph = helper.make_graph(
-        [helper.make_node(*node[:3], **(node[3] if node[3:] else {})) for node in DENSE + nodes],
-        "graph",
-        [helper.make_tensor_value_info("x", FLOAT, (4, 64))],
-        [helper.make_tensor_value_info("z", INT64 if kind == "NonMaxSuppression" else FLOAT, None)],
-        [
-            numpy_helper.from_array(np.asarray(value), name)
-            for name, value in {"w": WEIGHT, **constants}.items()
-        ],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+    path = save_nodes(
         tmp_path / "model.onnx",
+        [helper.make_node(*node[:3], **(node[3] if node[3:] else {})) for node in DENSE + nodes],
+        {"x": (FLOAT, (4, 64))},
+        {"w": WEIGHT, **constants}.items(),
+        opset=13,
+        dtype=INT64 if kind == "NonMaxSuppression" else FLOAT,
     )
-    mod, params = model_file(tmp_path / "model.onnx")
+    mod, params = model_file(path)
     result = tune_module(mod, params, tmp_path / "log", 12, evaluate=False)
     assert any("matmul" in row.name and row.works for row in result.rows)
     assert untuned(capsys.readouterr().err)
