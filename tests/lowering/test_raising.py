@@ -6,7 +6,8 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from onnx import helper, numpy_helper
+from onnx import helper
+from onnx_files import save_nodes
 from quick_tuning import outputs
 from relax_modules import count_changes
 from tvm import relax, topi
@@ -24,12 +25,9 @@ def clipped(folder, opset, bounds, dtype="float32"):
     """A convolution between two ReLU6, or what their bounds make of them."""
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     weight = np.random.default_rng(1).standard_normal((8, 8, 3, 3)).astype(dtype)
-    initializers = [numpy_helper.from_array(weight, "w")]
-    initializers += [
-        numpy_helper.from_array(np.array(value, dtype), name)
-        for name, value in bounds.items()
-        if opset >= 11
-    ]
+    constants = [("w", weight)]
+    if opset >= 11:
+        constants += [(name, np.array(value, dtype)) for name, value in bounds.items()]
 
     def clip(x, y):
         if opset < 11:
@@ -43,14 +41,10 @@ def clipped(folder, opset, bounds, dtype="float32"):
         helper.make_node("Conv", ["a", "w"], ["b"], pads=[1, 1, 1, 1]),
         clip("b", "y"),
     ]
-    x, y = (helper.make_tensor_value_info(name, kind, (1, 8, 6, 10)) for name in "xy")
-    model = helper.make_model(
-        helper.make_graph(nodes, "g", [x], [y], initializers),
-        opset_imports=[helper.make_opsetid("", opset)],
-        ir_version=8,
+    inputs = {"x": (kind, (1, 8, 6, 10))}
+    return workloads.model_file(
+        save_nodes(folder / "model.onnx", nodes, inputs, constants, opset, kind)
     )
-    onnx.save(model, folder / "model.onnx")
-    return workloads.model_file(folder / "model.onnx")
 
 
 RELU6 = {"min": 0.0, "max": 6.0}
