@@ -44,6 +44,16 @@ def network(image, kernel, padding=1, dtype="float32", bound=True, **options):
     return builder.finalize(), weights if bound else {}
 
 
+def assert_agrees_with_the_direct_convolution(image, kernel, padding):
+    mod = bind_params(*network(image, kernel, padding))
+    lowered = lower(mod, cpu())
+    assert count_changes(lowered)["winograd"] == 1
+    x = np.random.default_rng(1).standard_normal(image).astype("float32")
+    executables = [build(one, cpu()) for one in (lower_as_imported(mod, cpu()), lowered)]
+    (direct,), (found,) = outputs(executables, [x])
+    assert np.abs(found - direct).max() < 1e-5 * np.abs(direct).max()
+
+
 @given(alpha=st.sampled_from([4, 6]), r=st.integers(2, 5), seed=st.integers(0, 2**32 - 1))
 @settings(deadline=None)
 def test_the_transforms_correlate_exactly(alpha, r, seed):
@@ -69,21 +79,7 @@ def test_the_transforms_correlate_exactly(alpha, r, seed):
     ],
 )
 def test_outputs_agree_with_the_direct_convolution(image, kernel, padding):
-    mod, weights = network(image, kernel, padding)
-    lowered = lower(bind_params(mod, weights), cpu())
-    assert count_changes(lowered)["winograd"] == 1
-    x = np.random.default_rng(1).standard_normal(image).astype("float32")
-    direct, found = (
-        result[0]
-        for result in outputs(
-            [
-                build(one, cpu())
-                for one in (lower_as_imported(bind_params(mod, weights), cpu()), lowered)
-            ],
-            [x],
-        )
-    )
-    assert np.abs(found - direct).max() < 1e-5 * np.abs(direct).max()
+    assert_agrees_with_the_direct_convolution(image, kernel, padding)
 
 
 @pytest.mark.parametrize(
@@ -102,15 +98,8 @@ def test_outputs_agree_whatever_the_extents(seed, monkeypatch):
         *(int(n) for n in rng.integers(kernel, 16, 2)),
     )
     padding = tuple(int(n) for n in rng.integers(0, kernel, 4))
-    mod, weights = network(image, (int(rng.integers(1, 6)), image[1], kernel, kernel), padding)
-    lowered = lower(bind_params(mod, weights), cpu())
-    assert count_changes(lowered)["winograd"] == 1
-    x = rng.standard_normal(image).astype("float32")
-    executables = [
-        build(one, cpu()) for one in (lower_as_imported(bind_params(mod, weights), cpu()), lowered)
-    ]
-    direct, found = (result[0] for result in outputs(executables, [x]))
-    assert np.abs(found - direct).max() < 1e-5 * np.abs(direct).max()
+    kernels = int(rng.integers(1, 6)), image[1], kernel, kernel
+    assert_agrees_with_the_direct_convolution(image, kernels, padding)
 
 
 def test_what_follows_is_fused_into_the_last_of_three_operators():
