@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import tvm
 from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.database import TuningRecord
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
 from unoptimized import cpu
 
@@ -40,6 +41,13 @@ def tune(work_dir, trials, strategy=None, **options):
     }
     return ms.tune_tir(
         SMALL, cpu(), str(work_dir), trials, strategy=strategy, cost_model="none", **options
+    )
+
+
+def timed(record, latency, target=None):
+    """A record as if it had been timed again, or on another target."""
+    return TuningRecord(
+        record.trace, record.workload, [latency], target or record.target, record.args_info
     )
 
 

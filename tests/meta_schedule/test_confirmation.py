@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from quick_network_tuning import tune, tune_operator
-from tvm.s_tir.meta_schedule.database import TuningRecord
+from quick_tuning import timed
 from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import as_target, measurer, open_database, store
@@ -32,13 +32,6 @@ def tuned(tmp_path_factory):
     return folder
 
 
-def timed(record, latency, target=None):
-    """A record as if it had been timed again, or on another target."""
-    return TuningRecord(
-        record.trace, record.workload, [latency], target or record.target, record.args_info
-    )
-
-
 @pytest.fixture
 def folder(tuned, tmp_path):
     """A copy of its work directory."""
@@ -51,9 +44,7 @@ def records(tuned):
         open_database(tuned).get_all_tuning_records(),
         key=lambda record: float(np.mean(list(map(float, record.run_secs)))),
     )
-    return [
-        TuningRecord(one.trace, one.workload, [1.0], one.target, one.args_info) for one in found
-    ]
+    return [timed(one, 1.0) for one in found]
 
 
 class Runner:

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 from quick_network_tuning import tune_operator
-from quick_tuning import traces, tune
+from quick_tuning import timed, traces, tune
 from synthetic_logs import autotvm_log
 from tvm.s_tir.meta_schedule.database import (
     JSONDatabase,
@@ -387,10 +387,7 @@ class TestUnions:
 
     def test_failures_and_other_targets_do_not_count(self, records):
         record = records[0]
-        failed = TuningRecord(
-            record.trace, record.workload, [1e10], record.target, record.args_info
-        )
         foreign = TuningRecord(record.trace, record.workload, [1e-9], None, record.args_info)
-        members = [database_with([failed]), database_with([foreign]), database_with([record])]
+        members = [database_with([one]) for one in (timed(record, 1e10), foreign, record)]
         for union in (UnionDatabase(*members), OrderedUnionDatabase(*members)):
             assert best_of(union, record.workload.mod, record.target).run_secs == record.run_secs

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tvm
 from cpu_targets import PRIOR_FILES
-from quick_tuning import SMALL, tune
+from quick_tuning import SMALL, timed, tune
 from relax_modules import network_of
 from sketches import WORKLOADS, decision_space
 from tvm import relax
@@ -22,7 +22,7 @@ from autotvm_opevo.meta_schedule import (
     open_database,
     tune_network,
 )
-from autotvm_opevo.meta_schedule.database import fitness
+from autotvm_opevo.meta_schedule.database import commit, fitness
 from autotvm_opevo.meta_schedule.history import describe_history, read_history
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.strategy import prior, prior_file
@@ -113,19 +113,7 @@ def test_of_many_workloads_fewer_records_are_used(yesterday, monkeypatch):
 
 
 def test_workloads_without_a_success_are_no_source(yesterday, tmp_path):
-    for name, data in contents(yesterday).items():
-        (tmp_path / name).write_bytes(data)
-    database = open_database(tmp_path)
-    record = database.get_all_tuning_records()[0]
-    lines = (tmp_path / RECORD_FILE).read_text().splitlines()
-    assert len(lines) == 12
-    (tmp_path / RECORD_FILE).unlink()
-    failed = open_database(tmp_path)
-    failed.commit_tuning_record(
-        ms.database.TuningRecord(
-            record.trace, record.workload, [1e10], record.target, record.args_info
-        )
-    )
+    commit(open_database(tmp_path), timed(fastest(yesterday), 1e10))
     assert read_history([tmp_path]) == []
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 from quick_network_tuning import tune_module
-from quick_tuning import outputs
+from quick_tuning import outputs, timed
 from relax_modules import count_changes, network_of
 from sketches import AVX512, int8_matmul
 from tvm import relax
@@ -152,9 +152,8 @@ def test_operators_without_a_record_are_counted_in_a_warning(tuned, caplog):
 
 def test_a_record_for_the_target_is_preferred_to_a_faster_one_for_another(tuned, caplog):
     """TVM would take the fastest, whatever its target."""
-    other = as_target("llvm -num-cores=64")
     (record,) = open_database(tuned).get_all_tuning_records()
-    foreign = TuningRecord(record.trace, record.workload, [1e-9], other, record.args_info)
+    foreign = timed(record, 1e-9, as_target("llvm -num-cores=64"))
     both = database_with([record, foreign])
     tasks, _ = extract(lower(bind_params(*network()), cpu()), cpu())
     assert [

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tvm
-from quick_tuning import tune
+from quick_tuning import timed, tune
 from sketches import AVX512, int8_matmul
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import TuningRecord
@@ -53,10 +53,6 @@ def task_of(record):
     return SimpleNamespace(mod=mod, target=record.target, key=workload_key(mod))
 
 
-def with_latency(record, latency):
-    return TuningRecord(record.trace, record.workload, [latency], record.target, record.args_info)
-
-
 def best(store, record):
     """Latency and trace of a task's best."""
     found = store.best(task_of(record))
@@ -82,7 +78,7 @@ class TestBest:
         store = TrialStore(tmp_path)
         append(store, records[0], 1.0)
         append(store, records[1], 1.0)
-        store.set_best(with_latency(records[1], 1.5))
+        store.set_best(timed(records[1], 1.5))
         store.write_best()
         if reopened:
             store = TrialStore(tmp_path)
@@ -94,7 +90,7 @@ class TestBest:
 
     def test_what_was_chosen_without_a_trial_is_it_until_there_is_one(self, tmp_path, records):
         store = TrialStore(tmp_path)
-        store.set_best(with_latency(records[0], UNMEASURED))
+        store.set_best(timed(records[0], UNMEASURED))
         assert best(store, records[0]) == (float("inf"), str(records[0].trace))
         append(store, records[0])  # it fails
         assert best(store, records[0]) is None

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 import tvm
-from quick_tuning import SMALL, builder, runner, traces, tune
+from quick_tuning import SMALL, builder, runner, timed, traces, tune
 from sketches import TARGETS, WORKLOADS, decision_space
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
@@ -394,10 +394,7 @@ class TestResuming:
         """TVM's own strategies measure some candidates twice."""
         database = tune(tmp_path, 4)
         best = database.get_all_tuning_records()[0]
-        failed = ms.database.TuningRecord(
-            best.trace, best.workload, [1e10], best.target, best.args_info
-        )
-        database.commit_tuning_record(failed)
+        database.commit_tuning_record(timed(best, 1e10))  # it failed
         strategy = OpEvoStrategy(seed=0)
         context = ms.TuneContext(
             SMALL, target=cpu(), space_generator="post-order-apply", search_strategy=strategy
