@@ -56,6 +56,17 @@ def decision_space(workload: str, target: str) -> DecisionSpace:
     return DecisionSpace(task.mod, task.generate_design_space(), task.space_generator.postprocs)
 
 
+def decisions_of(mod, target: Target) -> DecisionSpace:
+    """Create the decision space of a workload of one's own."""
+    task = ms.TuneContext(mod, target=target, space_generator="post-order-apply", rand_state=1)
+    return DecisionSpace(task.mod, task.generate_design_space(), task.space_generator.postprocs)
+
+
+def first_candidate(decisions: DecisionSpace):
+    """The simplest candidate of the first sketch."""
+    return decisions.candidate(next(iter(next(decisions.seed_configurations()))))[0]
+
+
 def run(mod: tvm.IRModule, *arrays):
     """Run a scheduled CPU workload, and return its last argument."""
     tensors = [tvm.runtime.tensor(array) for array in arrays]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
-from sketches import AVX512, TARGETS, decision_space, int8_matmul
+from sketches import AVX512, TARGETS, decision_space, first_candidate, int8_matmul
 from tvm import te
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import BuilderInput
@@ -128,14 +128,10 @@ def test_there_are_as_many_builds_as_cpus_that_this_process_may_use(monkeypatch)
 
 
 def test_workers_return_artifacts_or_errors(tmp_path):
-    decisions = decision_space("MM1", "llvm")
-    candidate, _ = decisions.candidate(next(iter(next(decisions.seed_configurations()))))
+    (build,) = matmul_inputs(1)
     builder = LocalBuilder(max_workers=1, timeout_sec=240)
     good, bad = builder.build(
-        [
-            BuilderInput(candidate.sch.mod, TARGETS["llvm"]),
-            BuilderInput(candidate.sch.mod, Target({"kind": "llvm", "mtriple": "no"})),
-        ]
+        [build, BuilderInput(build.mod, Target({"kind": "llvm", "mtriple": "no"}))]
     )
     assert good.error_msg is None
     assert good.artifact_path.endswith(".tar")
@@ -145,8 +141,7 @@ def test_workers_return_artifacts_or_errors(tmp_path):
 
 
 def matmul_inputs(count):
-    decisions = decision_space("MM1", "llvm")
-    candidate, _ = decisions.candidate(next(iter(next(decisions.seed_configurations()))))
+    candidate = first_candidate(decision_space("MM1", "llvm"))
     return [BuilderInput(candidate.sch.mod, TARGETS["llvm"])] * count
 
 

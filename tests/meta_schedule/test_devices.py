@@ -5,15 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 from quick_tuning import SMALL, builder
+from sketches import decisions_of, first_candidate
 from tvm.rpc.tracker import Tracker
-from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner import RPCConfig, RPCRunner
 from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import local as module
 from autotvm_opevo.meta_schedule import make_runner, open_database, tune_network
 from autotvm_opevo.meta_schedule.measurer import Measurer
-from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.programs import REQUEST_TIMEOUT
 
@@ -36,14 +35,10 @@ def test_a_run_ends_if_no_device_answers(runner, tmp_path):
 
 
 def test_a_trial_that_waits_for_a_device_ends_with_the_run(runner):
-    context = ms.TuneContext(SMALL, target=cpu(), space_generator="post-order-apply", rand_state=1)
-    sketches = context.generate_design_space()
-    decisions = DecisionSpace(context.mod, sketches, list(context.space_generator.postprocs))
-    candidate, _ = decisions.candidate(next(iter(next(decisions.seed_configurations()))))
-    building = builder()
+    candidate, building = first_candidate(decisions_of(SMALL, cpu())), builder()
     with Measurer(building, runner, cpu(), 1) as measuring:
         assert runner.pool._timeout == runner.rpc_config.session_timeout_sec + REQUEST_TIMEOUT
-        (trial,) = measuring.submit(SimpleNamespace(dispatched=[context.mod]), [candidate])
+        (trial,) = measuring.submit(SimpleNamespace(dispatched=[candidate.sch.mod]), [candidate])
         while not (trial.running() or trial.done()):
             time.sleep(0.1)
     assert trial.result().failure == "run"  # it did not wait until it timed out

@@ -9,7 +9,7 @@ import tvm
 from cpu_targets import PRIOR_FILES
 from quick_tuning import SMALL, timed, tune
 from relax_modules import network_of
-from sketches import WORKLOADS, decision_space
+from sketches import WORKLOADS, decision_space, decisions_of
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 from unoptimized import cpu
@@ -24,7 +24,6 @@ from autotvm_opevo.meta_schedule import (
 )
 from autotvm_opevo.meta_schedule.database import commit, fitness
 from autotvm_opevo.meta_schedule.history import describe_history, read_history
-from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.strategy import prior, prior_file
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
@@ -33,7 +32,6 @@ from autotvm_opevo.tuning.run_log import FILE_NAME, RunEnded, read
 from benchmarks import relax_prior
 
 SHAPES = {"data": (1, 64, 40, 40), "kernel": (80, 64, 3, 3)}
-ARM = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon"
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +66,7 @@ def test_a_source_has_the_results_of_a_workload_by_role(yesterday):
 
 def test_its_best_result_is_that_of_its_best_trace(yesterday):
     (source,) = read_history([yesterday])
-    context = ms.TuneContext(SMALL, target=cpu(), space_generator="post-order-apply")
-    decisions = DecisionSpace(context.mod, context.generate_design_space(), [])
-    best = fastest(yesterday)
+    decisions, best = decisions_of(SMALL, cpu()), fastest(yesterday)
     configuration = decisions.configuration(best.trace)
     assert (
         source.results[decisions.space.index(configuration)]
@@ -273,11 +269,9 @@ def test_the_package_knows_workloads_like_these(workload, cpu):
 
 
 def test_what_is_known_is_of_use_to_an_arm_cpu():
-    task = ms.TuneContext(
-        WORKLOADS["C1"](), target=as_target(ARM), space_generator="post-order-apply"
-    )
-    decisions = DecisionSpace(task.mod, task.generate_design_space(), [])
-    assert any(decisions.translate(source) for source in prior(task.target))
+    target = as_target("llvm -mtriple=aarch64-linux-gnu -mattr=+neon")
+    decisions = decisions_of(WORKLOADS["C1"](), target)
+    assert any(decisions.translate(source) for source in prior(target))
 
 
 @pytest.mark.parametrize(("target", "name"), PRIOR_FILES)
@@ -312,10 +306,7 @@ def test_the_package_knows_the_operators_of_winograds_algorithm(cpu):
     ]
     assert len(tasks) == 3
     for task in tasks:
-        context = ms.TuneContext(
-            task.dispatched[0], target=target, space_generator="post-order-apply"
-        )
-        decisions = DecisionSpace(context.mod, context.generate_design_space(), [])
+        decisions = decisions_of(task.dispatched[0], target)
         assert sum(decisions.translate(one) is not None for one in prior(target)) >= 2
 
 

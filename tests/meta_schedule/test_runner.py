@@ -12,7 +12,7 @@ import pytest
 import quick_tuning
 import tvm
 from quick_tuning import SMALL
-from sketches import TARGETS
+from sketches import TARGETS, decisions_of, first_candidate
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import BuilderInput
@@ -29,7 +29,6 @@ from autotvm_opevo.meta_schedule import (
 )
 from autotvm_opevo.meta_schedule import local as module
 from autotvm_opevo.meta_schedule.local import is_local
-from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.tuning.record_lines import seconds
 from autotvm_opevo.tuning.roofline import Roofline
 from tests.helpers.local_rpc import local_rpc
@@ -38,16 +37,7 @@ from tests.helpers.local_rpc import local_rpc
 @pytest.fixture(scope="module")
 def candidate():
     """A small matrix product: what was built, and its tensors."""
-    task = ms.TuneContext(
-        SMALL,
-        target=TARGETS["llvm"],
-        space_generator="post-order-apply",
-        search_strategy="evolutionary",
-    )
-    decisions = DecisionSpace(
-        task.mod, task.generate_design_space(), task.space_generator.postprocs
-    )
-    found, _ = decisions.candidate(next(iter(next(decisions.seed_configurations()))))
+    found = first_candidate(decisions_of(SMALL, TARGETS["llvm"]))
     builder = LocalBuilder(max_workers=1, timeout_sec=240, link=True)
     (built,) = builder.build([BuilderInput(found.sch.mod, TARGETS["llvm"])])
     yield RunnerInput(built.artifact_path, "cpu", found.args_info)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import tvm
 from quick_tuning import timed, tune
-from sketches import AVX512, int8_matmul
-from tvm.s_tir import meta_schedule as ms
+from sketches import AVX512, decisions_of, int8_matmul
 from tvm.s_tir.meta_schedule.database import TuningRecord
 from tvm.s_tir.meta_schedule.runner import RunnerResult
 from unoptimized import cpu
@@ -19,7 +18,6 @@ from autotvm_opevo.lowering.network import lower
 from autotvm_opevo.meta_schedule import open_database
 from autotvm_opevo.meta_schedule.database import workload_key
 from autotvm_opevo.meta_schedule.measurer import Trial
-from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.meta_schedule.tasks import extract
 from autotvm_opevo.networks import relax as workloads
@@ -150,10 +148,7 @@ def test_a_record_s_trace_is_printed_the_same_after_it_is_loaded_again(
     as JSON.
     """
     mod = workload()
-    context = ms.TuneContext(mod, target=target, space_generator="post-order-apply", rand_state=1)
-    sketches = context.generate_design_space()
-    decisions = DecisionSpace(mod, sketches, list(context.space_generator.postprocs))
-    rng = np.random.default_rng(0)
+    decisions, rng = decisions_of(mod, target), np.random.default_rng(0)
     database, printed, found = open_database(tmp_path), {}, set()
     while len(printed) < 4:
         candidate, _ = decisions.candidate(decisions.canonicalize(decisions.space.sample(rng)))
