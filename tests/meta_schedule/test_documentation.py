@@ -9,13 +9,10 @@ too.
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from documented_commands import commands, module, parse
+from documented_commands import PAGES, ROOT, commands, module, parse
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Modules with examples for users.
 MODULES = ["compilation", "comparison", "database", "network", "strategy", "targets"]
 
