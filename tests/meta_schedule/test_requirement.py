@@ -19,26 +19,25 @@ WHAT_TO_DO = (
 )
 
 
+def import_after(code):
+    """Output of the import in a process that first runs some code."""
+    command = [sys.executable, "-c", code + IMPORT]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 def import_with(tmp_path, **files):
     """Output of the import in a process whose ``tvm`` package consists of the given files."""
     for name, text in files.items():
         path = tmp_path / "tvm" / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    path = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-    done = subprocess.run(
-        [sys.executable, "-c", path + IMPORT], capture_output=True, text=True, check=True
-    )
-    return done.stdout
+    return import_after(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n")
 
 
 def test_no_tvm():
-    block = "import sys; sys.modules['tvm'] = None\n"
-    done = subprocess.run(
-        [sys.executable, "-c", block + IMPORT], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith("found no TVM: ")
-    assert WHAT_TO_DO in done.stdout
+    printed = import_after("import sys; sys.modules['tvm'] = None\n")
+    assert printed.startswith("found no TVM: ")
+    assert WHAT_TO_DO in printed
 
 
 def test_a_tvm_with_autotvm(tmp_path):
@@ -62,10 +61,7 @@ def test_a_version_of_tvm_ffi_that_crashes():
         "metadata.version = lambda package: '0.1.15.post1' if package == 'apache-tvm-ffi' "
         "else known(package)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", newer + IMPORT], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.endswith(
+    assert import_after(newer).endswith(
         "with apache-tvm-ffi 0.1.15, with which it crashes: pip install 'apache-tvm-ffi<0.1.15'\n"
     )
 

@@ -15,14 +15,17 @@ from autotvm_opevo.networks import relax as workloads
 CPU = as_target("llvm")
 
 
-def matmul(dtype="float32"):
-    mod = lower_as_imported(
-        bind_params(*workloads.operator("matmul", [(2, 512), (512, 64)], dtype)), CPU
-    )
+def task_of(mod):
+    """The only operator of a network."""
+    mod = lower_as_imported(mod, CPU)
     (function,) = (
         function for variable, function in mod.functions.items() if variable.name_hint != "main"
     )
     return type(mod)({"main": function})
+
+
+def matmul(dtype="float32"):
+    return task_of(bind_params(*workloads.operator("matmul", [(2, 512), (512, 64)], dtype)))
 
 
 def test_the_work_of_a_task_is_its_operations_and_its_bytes():
@@ -40,11 +43,7 @@ def test_of_a_table_only_what_is_read_counts():
     blocks = relax.BlockBuilder()
     with blocks.function("main", [table, rows]):
         blocks.emit_func_output(blocks.emit(relax.op.take(table, rows, axis=0)))
-    mod = lower_as_imported(blocks.finalize(), CPU)
-    (function,) = (
-        function for variable, function in mod.functions.items() if variable.name_hint != "main"
-    )
-    _, size = work(type(mod)({"main": function}))
+    _, size = work(task_of(blocks.finalize()))
     assert size == 4 * (4 * 64 + 4 + 4 * 64)
 
 
