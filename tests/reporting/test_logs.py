@@ -5,10 +5,15 @@ import os
 
 import pytest
 from compared_networks import compared
-from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder, meta_schedule_line
+from synthetic_logs import (
+    DENSE,
+    autotvm_line,
+    autotvm_log,
+    meta_schedule_folder,
+    meta_schedule_line,
+)
 
 from autotvm_opevo.reporting.logs import fingerprint, input_files, open_logs
-from autotvm_opevo.tuning.record_lines import task_key
 from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
     NetworkCompared,
@@ -238,11 +243,10 @@ def test_time_is_attributed_to_the_task_that_was_measured(tmp_path):
 def test_error_messages_come_from_the_run_log(tmp_path):
     path = autotvm_log(tmp_path / "log.json")
     run_log = RunLog(f"{path}.journal")
-    name = task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])
     for message in ("no device", "too many threads", "too many threads"):
-        run_log.write(TrialEnded(name, failure="runtime device", message=message))
+        run_log.write(TrialEnded(DENSE, failure="runtime device", message=message))
     dense, conv2d = open_logs([path])[0].tasks.values()
-    assert dense.messages["runtime device"].most_common(1) == [("too many threads", 2)]
+    assert dense.message_of("runtime device") == "too many threads"
     assert conv2d.messages == {}
 
 
