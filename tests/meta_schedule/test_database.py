@@ -259,9 +259,7 @@ class TestDatabasesAsPeopleKeepThem:
             OPENING[way](folder)
         assert contents(folder) == before
 
-    @pytest.mark.parametrize(
-        "way", ["open_existing", "compile_network", "history", "work_dir", "open_database"]
-    )
+    @pytest.mark.parametrize("way", OPENING)
     @pytest.mark.parametrize("name", [RECORDS, WORKLOADS])
     def test_by_the_path_of_a_file(self, folder, way, name):
         before = contents(folder)
@@ -272,9 +270,7 @@ class TestDatabasesAsPeopleKeepThem:
             OPENING[way](folder / name)
         assert contents(folder) == before
 
-    @pytest.mark.parametrize(
-        "way", ["open_existing", "compile_network", "history", "work_dir", "open_database"]
-    )
+    @pytest.mark.parametrize("way", OPENING)
     def test_a_log_of_autotvm(self, tmp_path, way):
         log = autotvm_log(tmp_path / "log.json")
         before = contents(tmp_path)
