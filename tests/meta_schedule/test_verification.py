@@ -323,12 +323,6 @@ def test_where_two_operators_of_a_kind_are_wrong_all_are_taken_to_be():
     assert len(asked) < 20
 
 
-@pytest.mark.parametrize("name", OF_OPERATORS)
-def test_a_network_is_lowered_without_an_operator(mod, broken, name):
-    broken(name)
-    assert_same(lower(mod, cpu(), [CONV if name == "winograd" else RELU]), mod)
-
-
 def test_a_network_is_lowered_without_any_operator(mod, broken):
     broken(*BREAKS)
     assert_same(lower(mod, cpu(), [EVERYTHING]), mod)
