@@ -4,6 +4,7 @@ import logging
 
 import pytest
 import sketches  # noqa: F401  TVM's slowest import, outside of any test's time limit
+from compared_networks import time_two_rounds
 
 
 @pytest.fixture(autouse=True)
@@ -13,3 +14,9 @@ def _propagate():
     """
     yield
     logging.getLogger("tvm.s_tir.meta_schedule").propagate = True
+
+
+@pytest.fixture
+def two_rounds(monkeypatch):
+    """Networks are timed for a moment."""
+    time_two_rounds(monkeypatch)

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from compared_networks import time_two_rounds
 from onnx import TensorProto, helper
 from onnx_files import save_nodes
 
@@ -19,13 +18,7 @@ OPERATOR = ["--operator", "matmul", "--tensor", "32x32", "--tensor", "32x32"]
 # Seconds for one build or run, also on a busy machine.
 TIMEOUT = ["--timeout", "200"]
 # A busy machine takes several times as long.
-pytestmark = pytest.mark.timeout(1800)
-
-
-@pytest.fixture(autouse=True)
-def two_rounds(monkeypatch):
-    """Time networks for a moment, where the command runs in this process."""
-    time_two_rounds(monkeypatch)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.usefixtures("two_rounds")]
 
 
 def run(*arguments):

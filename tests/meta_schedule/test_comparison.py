@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from compared_networks import time_two_rounds
 from machines import pretend
 from quick_network_tuning import tune, tune_module
 from quick_tuning import builder, runner
@@ -23,7 +22,7 @@ from autotvm_opevo.meta_schedule.store import write_best
 from autotvm_opevo.networks import relax as workloads
 
 # A busy machine takes several times as long.
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.usefixtures("two_rounds")]
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +32,6 @@ def logs(tmp_path_factory):
     for folder, trials, seed in ((few, 4, 0), (many, 12, 1)):
         tune(folder, trials, seed=seed, evaluate=False)
     return [few, many]
-
-
-@pytest.fixture(autouse=True)
-def two_rounds(monkeypatch):
-    time_two_rounds(monkeypatch)
 
 
 @pytest.fixture

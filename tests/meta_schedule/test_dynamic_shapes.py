@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tvm
-from compared_networks import time_two_rounds
 from onnx import TensorProto, helper
 from onnx_files import save_nodes
 from quick_network_tuning import tune_module
@@ -20,11 +19,7 @@ from autotvm_opevo.reporting.logs import open_logs
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 WEIGHT = np.random.default_rng(0).standard_normal((64, 32)).astype("float32")
-
-
-@pytest.fixture(autouse=True)
-def two_rounds(monkeypatch):
-    time_two_rounds(monkeypatch)
+pytestmark = pytest.mark.usefixtures("two_rounds")
 
 
 def untuned(errors):

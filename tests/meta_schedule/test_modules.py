@@ -5,7 +5,6 @@ before anything is created.
 import numpy as np
 import pytest
 import tvm
-from compared_networks import time_two_rounds
 from quick_network_tuning import tune_module
 from relax_modules import SHAPES, expected, export, exported_with_values, weights, with_subfunctions
 from tvm import relax
@@ -14,11 +13,7 @@ from unoptimized import cpu
 from autotvm_opevo.meta_schedule import compare_logs, compile_network, lower_for_tuning
 
 X = np.random.default_rng(1).standard_normal((4, 64)).astype("float32")
-
-
-@pytest.fixture(autouse=True)
-def two_rounds(monkeypatch):
-    time_two_rounds(monkeypatch)
+pytestmark = pytest.mark.usefixtures("two_rounds")
 
 
 def run(executable, name, *arrays):

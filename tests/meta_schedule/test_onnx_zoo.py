@@ -1,7 +1,6 @@
 """Networks of the kinds that people bring are tuned, and compute what ONNX specifies."""
 
 import pytest
-from compared_networks import time_two_rounds
 from onnx_zoo import NETWORKS, networks
 from quick_network_tuning import tune_module
 from quick_tuning import outputs
@@ -17,10 +16,10 @@ QUICK = ("recommender",)
 NOT_COMPARED = ("half_precision", "half_precision_inside")
 
 
+@pytest.mark.usefixtures("two_rounds")
 @pytest.mark.parametrize("name", [*networks(QUICK, NOT_IMPORTED)])
-def test_a_tuned_network_computes_what_onnx_specifies(tmp_path, monkeypatch, name):
+def test_a_tuned_network_computes_what_onnx_specifies(tmp_path, name):
     """With a trial for each task, and two more."""
-    time_two_rounds(monkeypatch)
     network = NETWORKS[name]()
     mod, weights = workloads.model_file(network.save(tmp_path), network.open)
     given, options = (mod, weights, tmp_path / "log"), {"task_scheduler": "round-robin"}

@@ -1,20 +1,18 @@
 """The tutorials for MetaSchedule, run from the command line or in this process."""
 
 import pytest
-from compared_networks import time_two_rounds
 from onnx_files import save_onnx
 from tutorial_scripts import outline, recorded_output, run, run_here
 
 from tests.helpers.local_rpc import local_rpc
 
 # A busy machine takes several times as long.
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.usefixtures("two_rounds")]
 
 
 def test_tune_your_model_prints_what_its_page_says_and_leaves_a_library(
     tmp_path, monkeypatch, capsys
 ):
-    time_two_rounds(monkeypatch)
     run_here(monkeypatch, "tune_your_model.py", "--trials", 5, "--out", tmp_path)
     assert outline(capsys.readouterr().out.splitlines()) == outline(
         recorded_output("tune_your_model.py")
@@ -24,7 +22,6 @@ def test_tune_your_model_prints_what_its_page_says_and_leaves_a_library(
 
 def test_tune_your_model_takes_a_model_of_the_users(tmp_path, monkeypatch, capsys):
     save_onnx(tmp_path / "mine.onnx")
-    time_two_rounds(monkeypatch)
     run_here(
         monkeypatch,
         "tune_your_model.py",
@@ -50,7 +47,6 @@ def test_without_a_board_tune_for_a_board_builds_for_arm(tmp_path):
 def test_tune_for_a_board_tunes_on_a_server_and_runs_the_network_there(
     tmp_path, monkeypatch, capsys
 ):
-    time_two_rounds(monkeypatch)
     with local_rpc() as rpc:
         tracker = ["--tracker", f"{rpc.tracker_host}:{rpc.tracker_port}", "--key", rpc.tracker_key]
         target = ["--target", "llvm -mcpu=core-avx2 -num-cores=2"]

@@ -16,7 +16,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tvm
-from compared_networks import time_two_rounds
 from hypothesis import given
 from hypothesis import strategies as st
 from quick_network_tuning import tune_module, tune_operator
@@ -346,12 +345,11 @@ def assert_compiled_right(database, target=None):
     np.testing.assert_allclose(actual[0], expected[0], rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("here", "two_rounds")
 def test_tuning_and_all_that_uses_its_result_leave_a_wrong_operator_as_imported(
-    mod, broken, tmp_path, monkeypatch, caplog
+    mod, broken, tmp_path, caplog
 ):
     broken("fast_math")
-    time_two_rounds(monkeypatch)
     result = tune_module(mod, None, tmp_path, 4)
     assert result.comparison.outputs_match
     assert [message for message in caplog.messages if "stays as imported" in message]
@@ -392,9 +390,9 @@ def test_what_is_wrong_is_known_after_a_kill(mod, tmp_path, monkeypatch):
     assert [RELU] in wrong_operators(tmp_path).values()
 
 
+@pytest.mark.usefixtures("two_rounds")
 def test_each_log_is_compared_as_it_was_lowered(mod, tmp_path, monkeypatch, caplog):
     """Of one, verification may have taken too long."""
-    time_two_rounds(monkeypatch)
     for name, found in (("few", None), ("all", [RELU])):
         monkeypatch.setattr(
             "autotvm_opevo.meta_schedule.network.verifying",
