@@ -77,6 +77,16 @@ def with_subfunctions():
     }
 
 
+def calls_of(mod, *names):
+    """The calls of operators in a network, in order: of all, or of those with these names."""
+    nodes = []
+    for function in mod.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, nodes.append)
+    calls = [one for one in nodes if isinstance(one, relax.Call) and isinstance(one.op, tvm.ir.Op)]
+    return [one for one in calls if not names or one.op.name.removeprefix("relax.") in names]
+
+
 def count_changes(lowered):
     """Number of operators that `lower` changed: convolutions in NHWC, operators whose schedules may
     pack constant weights, convolutions by Winograd's algorithm, and operators with polynomials.

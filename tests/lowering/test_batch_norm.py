@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tvm
 from quick_tuning import outputs
+from relax_modules import calls_of
 from tvm import relax
 from unoptimized import cpu
 
@@ -44,15 +45,8 @@ def network(shape, layers, dtype="float32"):
 
 
 def operators(mod):
-    """Names of the operators of `main`."""
-    found = []
-
-    def visit(node):
-        if isinstance(node, relax.Call):
-            found.append(node.op.name.removeprefix("relax."))
-
-    relax.analysis.post_order_visit(mod["main"], visit)
-    return found
+    """Names of the operators."""
+    return [call.op.name.removeprefix("relax.") for call in calls_of(mod)]
 
 
 def normalized(emit, y, axis=1, channels=8, **options):

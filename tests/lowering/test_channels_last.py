@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tvm
 from quick_tuning import outputs
-from relax_modules import count_changes, network_of
+from relax_modules import calls_of, count_changes, network_of
 from tvm import relax
 from tvm.relax import op
 from unoptimized import cpu
@@ -350,27 +350,11 @@ def convert(mod):
 
 def count(mod, name):
     """Calls of an operator in a network."""
-    found = []
-
-    def visit(node):
-        if getattr(getattr(node, "op", None), "name", "") == f"relax.{name}":
-            found.append(node)
-
-    for function in mod.functions.values():
-        if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, visit)
-    return len(found)
+    return len(calls_of(mod, name))
 
 
 def kernel_layouts(mod):
-    found = []
-
-    def visit(node):
-        if getattr(getattr(node, "op", None), "name", "") == "relax.nn.conv2d":
-            found.append(str(node.attrs.kernel_layout))
-
-    relax.analysis.post_order_visit(mod["main"], visit)
-    return found
+    return [str(call.attrs.kernel_layout) for call in calls_of(mod, "nn.conv2d")]
 
 
 def assert_lowering_keeps_outputs(mod, weights=None, target=CPU, tolerance=1e-4):

@@ -7,7 +7,7 @@ import pytest
 import tvm
 from quick_network_tuning import tune_module
 from quick_tuning import outputs, timed
-from relax_modules import count_changes, network_of
+from relax_modules import calls_of, count_changes, network_of
 from sketches import AVX512, int8_matmul
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
@@ -77,17 +77,12 @@ def free_buffers(mod):
     ]
 
 
-def calls(mod):
-    """The calls of `main`, and the shapes of the constants they take."""
-    found = []
-
-    def visit(node):
-        if getattr(getattr(node, "op", None), "name", "") == "relax.call_tir":
-            constants = [one for one in node.args[1] if isinstance(one, tvm.ir.Constant)]
-            found.append([tuple(map(int, one.ty.shape)) for one in constants])
-
-    relax.analysis.post_order_visit(mod["main"], visit)
-    return found
+def shapes_of_constants(mod):
+    """Of those that each operator takes."""
+    return [
+        [tuple(map(int, one.ty.shape)) for one in call.args[1] if isinstance(one, tvm.ir.Constant)]
+        for call in calls_of(mod, "call_tir")
+    ]
 
 
 def test_schedules_choose_the_layout_of_bound_weights_only():
@@ -117,8 +112,8 @@ def test_weights_are_packed_once_and_not_in_each_run(tuned):
     lowered = lower(bind_params(*network()), cpu())
     with cpu(), open_database(tuned):
         applied = relax.transform.MetaScheduleApplyDatabase()(lowered)
-    assert calls(applied) == [[(SIZE, SIZE)]] * 2
-    packed = calls(pack_weights(applied))
+    assert shapes_of_constants(applied) == [[(SIZE, SIZE)]] * 2
+    packed = shapes_of_constants(pack_weights(applied))
     assert len(packed) == 2
     assert all(
         len(shape) > 2 and np.prod(shape) == SIZE**2 for shapes in packed for shape in shapes
