@@ -2,13 +2,14 @@
 
 import re
 
+from synthetic_logs import write_log
+
 from autotvm_opevo import report
 
 
 def report_text(tmp_path, *lines):
     """The text of the report of a log with the given lines."""
-    log = tmp_path / "log.json"
-    log.write_text("\n".join(lines))
+    log = write_log(tmp_path / "log.json", *lines)
     return page_text(report(log, out=tmp_path / "report.html"))
 
 

@@ -38,6 +38,12 @@ def autotvm_line(
     return json.dumps(record)
 
 
+def write_log(path, *lines):
+    """Write a log of these lines; returns its path."""
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
 def autotvm_log(path, trials=32, **options):
     """Write a log of two tasks in which every eighth trial fails."""
     lines = []
@@ -55,8 +61,7 @@ def autotvm_log(path, trials=32, **options):
                     **options,
                 )
             )
-    path.write_text("\n".join(lines) + "\n")
-    return path
+    return write_log(path, *lines)
 
 
 def meta_schedule_line(tile, unroll, latency):
@@ -82,6 +87,6 @@ def meta_schedule_folder(folder):
         meta_schedule_line(tile, i % 3, 1e10 if i == 5 else 1e-3 * (i + 1))
         for i, tile in enumerate(tiles)
     ]
-    (folder / "database_tuning_record.json").write_text("\n".join(lines) + "\n")
+    write_log(folder / "database_tuning_record.json", *lines)
     (folder / "database_workload.json").write_text('["1234", "..."]\n')
     return folder

@@ -1,7 +1,7 @@
 """Parsing of AutoTVM logs."""
 
 import pytest
-from synthetic_logs import autotvm_line, autotvm_log
+from synthetic_logs import autotvm_line, autotvm_log, write_log
 
 from autotvm_opevo.reporting.knob_graphs import complete_knobs
 from autotvm_opevo.reporting.logs import open_logs
@@ -33,19 +33,13 @@ def test_trials_are_grouped_by_task(tmp_path):
 
 
 def test_a_success_without_a_valid_latency_is_a_failure(tmp_path):
-    path = tmp_path / "log.json"
-    path.write_text(
-        "\n".join(
-            autotvm_line(i, latency=latency) for i, latency in enumerate([1e-3, -1.0, float("inf")])
-        )
-    )
-    (task,) = open_logs([path])[0].tasks.values()
+    lines = (autotvm_line(i, latency=one) for i, one in enumerate([1e-3, -1.0, float("inf")]))
+    (task,) = open_logs([write_log(tmp_path / "log.json", *lines)])[0].tasks.values()
     assert (task.best, dict(task.failures)) == (1e-3, {"unknown": 2})
 
 
 def test_unprintable_characters_are_replaced(tmp_path):
-    path = tmp_path / "log.json"
-    path.write_text(autotvm_line(0, template="conv\x00\ud8002d"))
+    path = write_log(tmp_path / "log.json", autotvm_line(0, template="conv\x00\ud8002d"))
     (task,) = open_logs([path])[0].tasks.values()
     assert task.name == "conv\ufffd\ufffd2d 1x64"
 
@@ -58,8 +52,7 @@ def test_joined_files_are_read_record_by_record(tmp_path):
         f"# {autotvm_line(3)}",
         "Killed",
     ]
-    (tmp_path / "log.json").write_text("\n".join(lines))
-    (log,) = open_logs([tmp_path / "log.json"])
+    (log,) = open_logs([write_log(tmp_path / "log.json", *lines)])
     assert (len(log), log.malformed, log.unrelated) == (3, 2, 0)
 
 
@@ -68,8 +61,7 @@ def test_options_that_targets_have_no_longer_make_no_other_task(tmp_path):
         autotvm_line(0),
         autotvm_line(1).replace('"llvm"', '"llvm -link-params=0 --system-lib"'),
     ]
-    (tmp_path / "log.json").write_text("\n".join(lines))
-    (task,) = open_logs([tmp_path / "log.json"])[0].tasks.values()
+    (task,) = open_logs([write_log(tmp_path / "log.json", *lines)])[0].tasks.values()
     assert (len(task), task.target) == (2, "llvm")
 
 
@@ -79,10 +71,10 @@ def test_the_run_log_has_a_task_under_the_target_that_its_run_wrote(tmp_path):
         autotvm_line(i).replace('"llvm"', f'"{text}"')
         for i, text in enumerate((f"{target} -link-params=0", target))
     ]
-    (tmp_path / "log.json").write_text("\n".join(lines))
+    path = write_log(tmp_path / "log.json", *lines)
     key = task_key(target, "dense", [["TENSOR", [1, 64], "float32"]])
-    RunLog(tmp_path / "log.json.journal").write(
+    RunLog(f"{path}.journal").write(
         RunStarted([(3, [key])], "OpEvoTuner", names={key: "the layer"})
     )
-    (task,) = open_logs([tmp_path / "log.json"])[0].tasks.values()
+    (task,) = open_logs([path])[0].tasks.values()
     assert (len(task), task.name) == (2, "the layer")

@@ -11,6 +11,7 @@ from synthetic_logs import (
     autotvm_log,
     meta_schedule_folder,
     meta_schedule_line,
+    write_log,
 )
 
 from autotvm_opevo.reporting.logs import fingerprint, input_files, open_logs
@@ -131,8 +132,7 @@ def test_the_fingerprint_changes_when_a_log_or_run_log_grows(tmp_path):
     ],
 )
 def test_tasks_with_equal_names_are_distinguished(tmp_path, old, new, names):
-    path = tmp_path / "log.json"
-    path.write_text("\n".join([autotvm_line(0), autotvm_line(0).replace(old, new)]))
+    path = write_log(tmp_path / "log.json", autotvm_line(0), autotvm_line(0).replace(old, new))
     assert tuple(task.name for task in open_logs([path])[0].tasks.values()) == names
 
 
@@ -226,14 +226,9 @@ def test_unrelated_lines_are_counted(tmp_path, record):
 
 def test_time_is_attributed_to_the_task_that_was_measured(tmp_path):
     """Two batches of dense and, between them, one of conv2d whose trials ended at the same time."""
-    path = tmp_path / "log.json"
     times = [("dense", 0), ("dense", 10), ("conv2d", 70), ("conv2d", 70), ("dense", 75)]
-    path.write_text(
-        "\n".join(
-            autotvm_line(time, template, tile=i + 1) for i, (template, time) in enumerate(times)
-        )
-    )
-    (log,) = open_logs([path])
+    lines = (autotvm_line(time, template, tile=i) for i, (template, time) in enumerate(times, 1))
+    (log,) = open_logs([write_log(tmp_path / "log.json", *lines)])
     dense, conv2d = log.tasks.values()
     assert list(dense.elapsed) == [0, 10, 15]
     assert list(conv2d.elapsed) == [60, 60]

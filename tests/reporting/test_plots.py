@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from synthetic_logs import CONV2D, DENSE, autotvm_line, autotvm_log
+from synthetic_logs import CONV2D, DENSE, autotvm_line, autotvm_log, write_log
 
 from autotvm_opevo.reporting import plots
 from autotvm_opevo.reporting.figures import INK, RULE, SERIES, svg
@@ -53,13 +53,9 @@ def test_names_are_escaped():
 
 
 def test_best_so_far_over_time_is_sorted_by_time(tmp_path):
-    log = tmp_path / "log.json"
-    log.write_text(
-        "\n".join(
-            autotvm_line(trial, latency=ms * 1e-3) for trial, ms in ((100, 1), (0, 4), (10, 3))
-        )
-    )
-    opened = open_logs([log])
+    trials = (100, 1), (0, 4), (10, 3)
+    lines = (autotvm_line(trial, latency=ms * 1e-3) for trial, ms in trials)
+    opened = open_logs([write_log(tmp_path / "log.json", *lines)])
     _, plot = plots.progress_plots(next(iter(opened[0].tasks)), opened)
     (axes,) = plot.figure.axes
     (curve,) = (line for line in axes.lines if line.get_gid() == "best")
@@ -67,13 +63,8 @@ def test_best_so_far_over_time_is_sorted_by_time(tmp_path):
 
 
 def test_trials_above_the_chart_are_counted(tmp_path):
-    log = tmp_path / "log.json"
-    log.write_text(
-        "\n".join(
-            autotvm_line(trial, latency=1.0 if trial in (50, 60) else 1e-3) for trial in range(100)
-        )
-    )
-    opened = open_logs([log])
+    lines = (autotvm_line(i, latency=1.0 if i in (50, 60) else 1e-3) for i in range(100))
+    opened = open_logs([write_log(tmp_path / "log.json", *lines)])
     plot = plots.progress_plots(next(iter(opened[0].tasks)), opened)[0]
     assert plot.caption.endswith("Each dot is a trial; 2 slower ones off the chart.")
 

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from report_text import page_text
-from synthetic_logs import autotvm_line
+from synthetic_logs import autotvm_line, write_log
 
 from autotvm_opevo import report
 from autotvm_opevo.reporting.logs import open_logs
@@ -20,10 +20,7 @@ def is_bad_news(*logs):
 
 def write(path, latencies):
     """Write a log of one trial for each unroll factor, with these latencies."""
-    path.write_text(
-        "\n".join(autotvm_line(i, unroll=i, latency=latency) for i, latency in enumerate(latencies))
-    )
-    return path
+    return write_log(path, *(autotvm_line(i, unroll=i, latency=s) for i, s in enumerate(latencies)))
 
 
 def logs(tmp_path, first, second):
@@ -83,7 +80,7 @@ def test_logs_of_different_tasks_have_none_in_common(tmp_path):
 
 def test_few_configurations_say_nothing_and_failures_do_not_count(tmp_path):
     assert latency_ratio(*logs(tmp_path, [1e-3] * 5, [1e-3] * 5)) == (None, 5)
-    failed = tmp_path / "failed.json"
-    failed.write_text("\n".join(autotvm_line(i, unroll=i, error_no=4) for i in range(8)))
+    lines = (autotvm_line(i, unroll=i, error_no=4) for i in range(8))
+    failed = write_log(tmp_path / "failed.json", *lines)
     first, second = open_logs([tmp_path / "a.json", failed])
     assert latency_ratio(first, second) == (None, 0)

@@ -1,7 +1,7 @@
 """Tasks and their trials."""
 
 import pytest
-from synthetic_logs import autotvm_line
+from synthetic_logs import autotvm_line, write_log
 
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.trials import Task, TaskId, Trial
@@ -9,16 +9,14 @@ from autotvm_opevo.tuning.run_log import BestConfirmed
 
 
 def test_a_configuration_counts_by_the_fastest_of_its_trials(tmp_path):
-    path = tmp_path / "log.json"
-    path.write_text("\n".join(autotvm_line(i, latency=ms * 1e-3) for i, ms in enumerate([3, 1, 2])))
-    (task,) = open_logs([path])[0].tasks.values()
+    lines = (autotvm_line(i, latency=ms * 1e-3) for i, ms in enumerate([3, 1, 2]))
+    (task,) = open_logs([write_log(tmp_path / "log.json", *lines)])[0].tasks.values()
     assert list(task.measured.values()) == [1e-3]
 
 
 def test_values_with_equal_hashes_are_different_configurations(tmp_path):
-    path = tmp_path / "log.json"
-    path.write_text("\n".join(autotvm_line(0, unroll=unroll) for unroll in (-1, -2)))
-    (task,) = open_logs([path])[0].tasks.values()
+    lines = (autotvm_line(0, unroll=unroll) for unroll in (-1, -2))
+    (task,) = open_logs([write_log(tmp_path / "log.json", *lines)])[0].tasks.values()
     assert len(task.measured) == 2
 
 
