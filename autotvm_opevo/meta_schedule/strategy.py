@@ -71,8 +71,6 @@ class OpEvoStrategy(PySearchStrategy):
     ----------
     can_transfer : bool
         Whether tasks learn from each other and from histories.
-    learned_from : dict of str to dict
-        By name of a task: how many sources it learns from, by their origin. Shared by all clones.
     history : list of Source
         What was read, one source for each workload and target.
 
@@ -116,7 +114,6 @@ class OpEvoStrategy(PySearchStrategy):
         self.can_transfer = transfer and surrogate == "gp"
         # Shared by all clones. Weak: TVM calls no `post_tuning` after an error.
         self._searches: list[ref[TaskSearch]] = []
-        self.learned_from: dict[str, dict[str, int]] = {}
         paths = as_paths(history)
         if paths and not self.can_transfer:
             raise ValueError(
@@ -190,7 +187,7 @@ class OpEvoStrategy(PySearchStrategy):
         if self.can_transfer:
             searches = [other for known in self._searches if (other := known())]
             others = [other.source for other in searches if other is not search]
-            self.learned_from[self._name] = self.teach(search, self._target, others)
+            self.teach(search, self._target, others)
         size = min(self._per_round, self._left)
         self._batch = search.propose(size) if size > 0 else []
         self._left -= len(self._batch)
@@ -225,7 +222,6 @@ class OpEvoStrategy(PySearchStrategy):
         """The same strategy, for another task."""
         strategy = OpEvoStrategy(**self._given, seed=self._seed)
         strategy._searches, strategy.history = self._searches, self.history
-        strategy.learned_from = self.learned_from
         return strategy
 
     def with_history(self, history: list[Source]) -> Any:
