@@ -18,12 +18,7 @@ from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from tvm.target import Target
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.meta_schedule.database import (
-    commit,
-    load_database,
-    repair,
-    workload_key,
-)
+from autotvm_opevo.meta_schedule.database import commit, load_database, repair, workload_key
 from autotvm_opevo.meta_schedule.measurer import Trial
 from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, WORKLOAD_FILE
 from autotvm_opevo.tuning.record_lines import FAILED, recorded_mean, seconds

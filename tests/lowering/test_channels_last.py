@@ -16,12 +16,7 @@ from unoptimized import cpu
 from autotvm_opevo.lowering import channels_last
 from autotvm_opevo.lowering.channels_last import with_channels_last
 from autotvm_opevo.lowering.entry import bind_params
-from autotvm_opevo.lowering.network import (
-    build,
-    lower,
-    lower_as_imported,
-    with_packable_weights,
-)
+from autotvm_opevo.lowering.network import build, lower, lower_as_imported, with_packable_weights
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
 from autotvm_opevo.networks import relax as workloads
 

@@ -12,12 +12,7 @@ from unoptimized import cpu
 
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower_as_imported
-from autotvm_opevo.meta_schedule import (
-    OpEvoStrategy,
-    as_target,
-    compare_logs,
-    evaluation,
-)
+from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compare_logs, evaluation
 from autotvm_opevo.meta_schedule.store import write_best
 from autotvm_opevo.networks import relax as workloads
 

@@ -21,12 +21,7 @@ from tvm.s_tir.meta_schedule.database import (
 from unoptimized import cpu
 
 from autotvm_opevo.lowering.entry import bind_params
-from autotvm_opevo.lowering.network import (
-    build,
-    lower,
-    lower_as_imported,
-    pack_weights,
-)
+from autotvm_opevo.lowering.network import build, lower, lower_as_imported, pack_weights
 from autotvm_opevo.meta_schedule import as_target, compile_network, open_database
 from autotvm_opevo.meta_schedule.compilation import _best_records
 from autotvm_opevo.meta_schedule.database import database_with

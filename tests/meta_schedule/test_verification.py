@@ -30,19 +30,8 @@ from unoptimized import cpu
 
 from autotvm_opevo._utils import timeouts
 from autotvm_opevo.lowering import channels_last, network
-from autotvm_opevo.lowering.network import (
-    EVERYTHING,
-    build,
-    lower,
-    lower_as_imported,
-    operators_of,
-)
-from autotvm_opevo.meta_schedule import (
-    compare_logs,
-    compile_network,
-    open_database,
-    verification,
-)
+from autotvm_opevo.lowering.network import EVERYTHING, build, lower, lower_as_imported, operators_of
+from autotvm_opevo.meta_schedule import compare_logs, compile_network, open_database, verification
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network, random_inputs
 from autotvm_opevo.meta_schedule.store import wrong_operators
 from autotvm_opevo.meta_schedule.tasks import key_of, lower_and_extract
