@@ -73,6 +73,13 @@ for folder in reversed(sys.argv[1:]):
 """
 
 
+def output_of(code, *arguments):
+    """The lines that a new process prints."""
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+    return done.stdout.splitlines()
+
+
 def test_stacks_have_their_frames_but_no_source_for_the_time_being():
     expected = inspect.stack(0)
     with _stacks_without_source():
@@ -101,31 +108,15 @@ def test_intrinsics_are_those_of_a_plain_import(module, monkeypatch):
 
 @pytest.mark.soak
 def test_all_intrinsics_are_those_of_a_plain_import():
-    def registered(way):
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT, way],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=True,
-        )
-        return done.stdout.splitlines()
-
-    plain = registered("plain")
+    plain = output_of(SCRIPT, "plain")
     assert len(plain) > 100
-    assert registered("shortcut") == plain
+    assert output_of(SCRIPT, "shortcut") == plain
 
 
 def test_ctrl_c_leaves_no_half_of_the_intrinsics():
     """TVM would refuse those of the first half when they are imported again."""
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=True,
-    )
-    assert int(done.stdout) > 2
+    (count,) = output_of(INTERRUPTED)
+    assert int(count) > 2
 
 
 def with_record(folder, tensorized):
@@ -156,11 +147,4 @@ def test_a_database_is_opened_in_a_new_process_which_imports_intrinsics_where_a_
     folders = [tmp_path / name for name in ("tensorized", "plain")]
     for folder in folders:
         with_record(folder, folder.name == "tensorized")
-    done = subprocess.run(
-        [sys.executable, "-c", OPEN, *folders],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=True,
-    )
-    assert done.stdout.splitlines() == ["True", "1 False", "1 True"]
+    assert output_of(OPEN, *folders) == ["True", "1 False", "1 True"]

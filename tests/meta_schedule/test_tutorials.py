@@ -22,20 +22,10 @@ def test_tune_your_model_prints_what_its_page_says_and_leaves_a_library(
 
 def test_tune_your_model_takes_a_model_of_the_users(tmp_path, monkeypatch, capsys):
     save_onnx(tmp_path / "mine.onnx")
-    run_here(
-        monkeypatch,
-        "tune_your_model.py",
-        "--model",
-        tmp_path / "mine.onnx",
-        "--trials",
-        2,
-        "--out",
-        tmp_path,
-    )
-    assert (
-        capsys.readouterr().out.splitlines()[-1]
-        == f"{tmp_path / 'model.so'} computes what the untuned network does"
-    )
+    options = ["--model", tmp_path / "mine.onnx", "--out", tmp_path]
+    run_here(monkeypatch, "tune_your_model.py", *options, "--trials", 2)
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == f"{tmp_path / 'model.so'} computes what the untuned network does"
 
 
 def test_without_a_board_tune_for_a_board_builds_for_arm(tmp_path):

@@ -22,12 +22,8 @@ KNOBS = {
 
 def searched(log_latency, trials=96, seed=0, noise=0.03):
     """The trials of a search for the lowest latency."""
-    search, rng, settings, logs = (
-        OpEvo(Space(KNOBS), seed=seed),
-        np.random.default_rng(seed),
-        [],
-        [],
-    )
+    search, rng = OpEvo(Space(KNOBS), seed=seed), np.random.default_rng(seed)
+    settings, logs = [], []
     while len(settings) < trials:
         asked = search.ask(8)
         measured = [log_latency(configuration) + rng.normal(0, noise) for configuration in asked]

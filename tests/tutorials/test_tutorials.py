@@ -107,13 +107,8 @@ def check_the_verdicts(printed, *trials):
     begun = [line.partition(" of 1 task in ")[0] for line in printed if " of 1 task in " in line]
     assert begun == [f"conv2d.json: {count} trials" for count in trials]
     questions = [line.partition("?")[0] for line in printed if "? " in line]
-    assert questions == 2 * [
-        "Converged",
-        "How good",
-        "How sure",
-        "Where did the time go",
-        "What next",
-    ]
+    expected = ["Converged", "How good", "How sure", "Where did the time go", "What next"]
+    assert questions == 2 * expected
     assert any(line.startswith("outputs match") for line in printed)
 
 
@@ -128,16 +123,9 @@ def with_fewer_trials(counts):
 
 @pytest.mark.soak
 def test_tune_alexnet_resumes_and_runs_the_tuned_network(tmp_path):
+    options = ["--target", "llvm", "--log", tmp_path / "alexnet.json"]
     for trials in (13, 22):
-        done = run(
-            "tune_alexnet.py",
-            "--trials",
-            trials,
-            "--target",
-            "llvm",
-            "--log",
-            tmp_path / "alexnet.json",
-        )
+        done = run("tune_alexnet.py", "--trials", trials, *options)
         assert done.returncode == 0, done.stderr
         assert f"{trials} trials" in done.stdout
         assert "outputs match" in done.stdout
