@@ -31,8 +31,6 @@ from autotvm_opevo.tuning.record_lines import seconds
 from autotvm_opevo.tuning.run_log import FILE_NAME, RunEnded, read
 from benchmarks import relax_prior
 
-SHAPES = {"data": (1, 64, 40, 40), "kernel": (80, 64, 3, 3)}
-
 
 @pytest.fixture(scope="module")
 def yesterday(tmp_path_factory):
@@ -289,16 +287,11 @@ def test_nothing_is_known_of_a_gpu():
 def test_the_package_knows_the_operators_of_winograds_algorithm(cpu):
     """Of a layer that it does not know: its results are of use to each of the three."""
     target = as_target(f"llvm -mcpu={cpu}")
-    data, kernel = (
-        relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in SHAPES.items()
+    kernel = relax.const(np.ones((80, 64, 3, 3), "float32"))
+    mod = network_of(
+        lambda x: relax.op.nn.conv2d(x, kernel, padding=1), relax.op.nn.relu, shape=(1, 64, 40, 40)
     )
-    builder = relax.BlockBuilder()
-    with builder.function("main", [data, kernel]):
-        with builder.dataflow():
-            y = builder.emit_output(relax.op.nn.relu(relax.op.nn.conv2d(data, kernel, padding=1)))
-        builder.emit_func_output(y)
-    weights = {"kernel": tvm.runtime.tensor(np.ones(SHAPES["kernel"], "float32"))}
-    lowered = lower_for_tuning(builder.finalize(), weights, target)
+    lowered = lower_for_tuning(mod, None, target)
     tasks = [
         one
         for one in ms.relax_integration.extract_tasks(lowered, target)
