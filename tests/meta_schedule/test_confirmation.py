@@ -1,6 +1,5 @@
 """The best candidates are timed again, and the database of the best has the winners."""
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -162,16 +161,6 @@ def test_the_best_of_an_earlier_call_stay_where_new_ones_cannot_be_written(
     with pytest.raises(OSError, match="make room on its disk"):
         write_best(tmp_path, records[:2])
     assert len(open_database(tmp_path / BEST_DATABASE)) == 1
-
-
-def test_what_a_killed_call_measured_after_the_best_were_written_can_be_the_best(folder, records):
-    slowest = records[-1]
-    write_best(folder, [timed(slowest, 1e3)], 2)
-    later = (folder / "database_tuning_record.json").read_text().splitlines()[2:]
-    fastest = min(float(np.mean(json.loads(line)[1][1])) for line in later)
-    assert tune_operator(folder, 8).latency == pytest.approx(fastest)
-    (best,) = open_database(folder / BEST_DATABASE).get_all_tuning_records()
-    assert float(np.mean([float(latency) for latency in best.run_secs])) == pytest.approx(fastest)
 
 
 def test_without_the_number_of_trials_that_were_known_then_the_fastest_of_all_is(folder):

@@ -125,31 +125,6 @@ class TestProposals:
             sum(map(len, batches)) == len({trace for batch in batches for trace in batch}) == points
         )
 
-    def test_failures_are_never_parents(self):
-        """Some choices always fail; with a small q, children keep their parents' choice."""
-        failed = []
-
-        def result(candidate):
-            (choice,) = [
-                int(d)
-                for i, d in candidate.sch.trace.decisions.items()
-                if i.kind.name == "SampleCategorical"
-            ]
-            failed.append(choice != 2)
-            return RunnerResult(None, "out of luck") if choice != 2 else synthetic(candidate)
-
-        proposals(
-            task(
-                "MM1",
-                "llvm",
-                OpEvoStrategy(seed=0, mutation_rate=0.1, surrogate=None, batch_size=16),
-            ),
-            8,
-            result,
-        )
-        assert np.mean(failed[:16]) > 0.5
-        assert np.mean(failed[32:]) < 0.35
-
     def test_a_batch_that_fails_is_logged_with_its_error(self, caplog):
         batches = proposals(
             task("MM1", "llvm", OpEvoStrategy(seed=0)),
