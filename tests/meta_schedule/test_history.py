@@ -62,17 +62,6 @@ def test_a_source_has_the_results_of_a_workload_by_role(yesterday):
     assert describe_history([source]) == "12 records of 1 task"
 
 
-def test_its_best_result_is_that_of_its_best_trace(yesterday):
-    (source,) = read_history([yesterday])
-    decisions, best = decisions_of(SMALL, cpu()), fastest(yesterday)
-    configuration = decisions.configuration(best.trace)
-    assert (
-        source.results[decisions.space.index(configuration)]
-        == fitness(best.run_secs)
-        == max(source.results.values())
-    )
-
-
 def test_nothing_is_written_and_malformed_lines_are_skipped(yesterday, tmp_path):
     for name, data in contents(yesterday).items():
         (tmp_path / name).write_bytes(data)
