@@ -24,6 +24,8 @@ from autotvm_opevo.tuning.run_log import (
     TrialEnded,
 )
 
+STARTED = RunStarted([(1, [DENSE])], "OpEvo")
+
 
 def answers(path):
     """The answers of the verdict on a log, by question."""
@@ -39,6 +41,13 @@ def write(path, latencies, template="dense", error_no=0):
     return path
 
 
+def record(log, *events):
+    """Add events to the run log of a log."""
+    run_log = RunLog(f"{log}.journal")
+    for event in events:
+        run_log.write(event)
+
+
 def test_an_empty_log_has_no_verdict(tmp_path):
     (log,) = open_logs([tmp_path / "missing.json"], must_exist=False)
     assert verdict(log) == {}
@@ -50,7 +59,7 @@ def test_an_operator_without_a_successful_trial_comes_first(tmp_path):
     assert found["Converged?"] == "No: 1 operator without a successful trial."
     failed = "All trials of conv2d 1x64 failed, most often with runtime device: "
     assert found["What next?"] == f"{failed}the run log of tune_network would say why."
-    RunLog(f"{log}.journal").write(TrialEnded(CONV2D, "runtime device", "no such device"))
+    record(log, TrialEnded(CONV2D, "runtime device", "no such device"))
     assert answers(log)["What next?"] == f"{failed}no such device."
     assert (
         answers(write(tmp_path / "failed.json", [None] * 20, error_no=4))["How good?"]
@@ -71,33 +80,29 @@ def test_a_run_that_still_gains_goes_on_unless_every_operator_is_near_its_limit(
     tmp_path, limit, confirmed, next_step
 ):
     log = write(tmp_path / "log.json", np.linspace(2e-3, 1e-3, 32).tolist())
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(MachineMeasured({DENSE: limit}))
+    record(log, MachineMeasured({DENSE: limit}))
     if confirmed:
-        run_log.write(BestConfirmed(DENSE, autotvm_line(31, latency=1e-3), confirmed))
+        record(log, BestConfirmed(DENSE, autotvm_line(31, latency=1e-3), confirmed))
     assert answers(log)["Converged?"].startswith("No: the last half of the trials brought ")
     assert answers(log)["What next?"].startswith(next_step)
 
 
 def test_how_good_it_is_rests_on_confirmed_timings_where_they_are_longer(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 20)
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(MachineMeasured({DENSE: 0.8e-3}))
+    record(log, MachineMeasured({DENSE: 0.8e-3}))
     assert answers(log)["How good?"].startswith("1.000 ms, 80% of what the roofline bounds allow")
-    run_log.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
+    record(log, BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
     text = answers(log)["How good?"]
     assert text == "1.600 ms, 50% of what the roofline bounds allow."
 
 
 def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [0.5e-3] * 20, "conv2d")
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(
-        RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 2e6, CONV2D: 1e6})
-    )
+    started = RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 2e6, CONV2D: 1e6})
     limits, sizes = {DENSE: 0.8e-3, CONV2D: 0.5e-3}, {DENSE: 4e6, CONV2D: 1e6}
-    run_log.write(MachineMeasured(limits, [DENSE], sizes, flops=2e11, memory_bandwidth=3e10))
-    run_log.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
+    record(log, started)
+    record(log, MachineMeasured(limits, [DENSE], sizes, flops=2e11, memory_bandwidth=3e10))
+    record(log, BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
     text = answers(log)["How good?"]
     assert text.startswith(
         "2.100 ms, 1.4 GFLOPS, 62% of what the roofline bounds allow; most is left in dense"
@@ -109,14 +114,12 @@ def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
 
 def test_the_run_log_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(
-        RunStarted([(2, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6})
-    )
+    started = RunStarted([(2, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6})
+    record(log, started)
     assert (
         "6.000 ms, 1.7 GFLOPS; how fast this device can be is unknown" in answers(log)["How good?"]
     )
-    run_log.write(MachineMeasured({DENSE: 0.95e-3, CONV2D: 1e-3}))
+    record(log, MachineMeasured({DENSE: 0.95e-3, CONV2D: 1e-3}))
     text = answers(log)["How good?"]
     most = "most is left in conv2d 1x64, at 25% of its bound"
     assert text == f"6.000 ms, 1.7 GFLOPS, 48% of what the roofline bounds allow; {most}."
@@ -124,12 +127,11 @@ def test_the_run_log_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path
 
 def test_limits_that_an_operator_exceeds_by_far_are_not_believed(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(MachineMeasured({DENSE: 1.2e-3, CONV2D: 2e-3}))
+    record(log, MachineMeasured({DENSE: 1.2e-3, CONV2D: 2e-3}))
     assert answers(log)["How good?"].startswith(
         "5.000 ms, 60% of what the roofline bounds allow; most is left in conv2d"
     )
-    run_log.write(MachineMeasured({DENSE: 2.6e-3, CONV2D: 2e-3}))
+    record(log, MachineMeasured({DENSE: 2.6e-3, CONV2D: 2e-3}))
     assert answers(log)["How good?"].startswith("5.000 ms; how fast this device can be is unknown")
 
 
@@ -137,49 +139,26 @@ def test_operators_that_only_move_data_hide_the_limit_of_the_others_only_if_they
     tmp_path,
 ):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [2e-5] * 20, "conv2d")
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(
-        RunStarted(
-            [(1, [DENSE]), (1, [CONV2D])],
-            "OpEvo",
-            flop={DENSE: 1e6},
-            names={DENSE: "dense", CONV2D: "transpose"},
-        )
-    )
-    run_log.write(MachineMeasured({DENSE: 0.5e-3}))
-    assert (
-        "0.98 GFLOPS, 51% of what the roofline bounds allow; most is left in dense, at 50%"
-        in answers(log)["How good?"]
-    )
-    run_log.write(
-        RunStarted(
-            [(1, [DENSE]), (9, [CONV2D])],
-            "OpEvo",
-            flop={DENSE: 1e6},
-            names={DENSE: "dense", CONV2D: "transpose"},
-        )
-    )
-    assert "is unknown" in answers(log)["How good?"]
+    record(log, MachineMeasured({DENSE: 0.5e-3}))
+    known = "0.98 GFLOPS, 51% of what the roofline bounds allow; most is left in dense, at 50%"
+    for times, expected in ((1, known), (9, "is unknown")):
+        operators, names = [(1, [DENSE]), (times, [CONV2D])], {DENSE: "dense", CONV2D: "transpose"}
+        record(log, RunStarted(operators, "OpEvo", flop={DENSE: 1e6}, names=names))
+        assert expected in answers(log)["How good?"]
 
 
 def test_a_network_that_became_slower_as_a_whole_is_not_to_be_used(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))
-    run_log.write(NetworkCompared.of(compared(0.010, 0.0105).race))
+    record(log, STARTED, NetworkCompared.of(compared(0.010, 0.0105).race))
     assert answers(log)["What next?"].startswith("Nothing: the best file has the untuned network")
 
 
 def test_records_that_change_the_outputs_of_the_network_are_not_to_be_used(tmp_path):
     log = write(tmp_path / "log.json", [2e-3] * 10 + [1e-3] * 100)
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))
-    run_log.write(MeasuringBegan())
-    run_log.write(NetworkCompared(0.01, 0.005))
-    run_log.write(OutputsDiffered())
+    record(log, STARTED, MeasuringBegan(), NetworkCompared(0.01, 0.005), OutputsDiffered())
     assert answers(log)["What next?"].startswith("Do not use the records: outputs of the tuned")
     assert "before tuning" not in summarize(log)
-    run_log.write(NetworkCompared(0.01, 0.005))  # by a later call
+    record(log, NetworkCompared(0.01, 0.005))  # by a later call
     assert answers(log)["What next?"].startswith("Nothing: use the result")
 
 
@@ -188,39 +167,33 @@ def test_records_that_change_the_outputs_of_the_network_are_not_to_be_used(tmp_p
 )
 def test_a_comparison_is_of_the_best_until_more_is_measured(tmp_path, event):
     log = write(tmp_path / "log.json", [2e-3] * 10 + [1e-3] * 100)
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))
-    run_log.write(event)
-    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))  # the best file still has the untuned one
+    record(log, STARTED, event, STARTED)  # the best file still has the untuned one
     assert "the untuned" in answers(log)["What next?"]
-    run_log.write(MeasuringBegan())
+    record(log, MeasuringBegan())
     assert answers(log)["What next?"].startswith("Nothing: use the result")
     assert "before tuning" not in summarize(log)
 
 
 def test_a_converged_run_that_made_the_network_no_faster_does_not_advise_its_result(tmp_path):
     log = write(tmp_path / "log.json", [2e-3] * 10 + [1e-3] * 100)
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))
+    record(log, STARTED)
     for after, expected in (
         (0.0101, "Nothing: the network as a whole was no faster"),
         (0.005, "Nothing: use the result"),
     ):
-        run_log.write(NetworkCompared(0.01, after))
+        record(log, NetworkCompared(0.01, after))
         assert answers(log)["What next?"].startswith(expected)
 
 
 def test_it_says_of_how_much_the_file_of_the_best_has_not_the_fastest(tmp_path):
     log = write(tmp_path / "log.json", [1.0e-3])
     assert "file of the best" not in answers(log)["How sure?"]
-    RunLog(f"{log}.journal").write(BestWritten(aligned=2))
+    record(log, BestWritten(aligned=2))
     text = answers(log)["How sure?"]
     assert "The file of the best has 2 tasks with another record than the fastest" in text
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))  # another network's
+    record(log, STARTED)  # another network's
     assert "file of the best" not in answers(log)["How sure?"]
-    run_log.write(BestWritten(aligned=1))
-    run_log.write(BestWritten(aligned=0))  # by a later run
+    record(log, BestWritten(aligned=1), BestWritten(aligned=0))  # by a later run
     assert "file of the best" not in answers(log)["How sure?"]
 
 
@@ -228,7 +201,7 @@ def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_pa
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [3e-3] * 20, "conv2d")
     assert answers(log)["How sure?"].startswith("Every best rests on one trial")
     monkeypatch.setattr("time.time", lambda: 1.795e9 + 30)
-    RunLog(f"{log}.journal").write(BestConfirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], ties=2))
+    record(log, BestConfirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], ties=2))
     text = answers(log)["How sure?"]
     tied = "another configuration may be as fast for dense 1x64"
     expected = "1 of 2 operators, 25% of the latency, re-measured; timings differ by 2.0%"
@@ -240,11 +213,10 @@ def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_pa
 
 def test_runs_that_were_killed_do_not_count_as_timed(tmp_path, monkeypatch):
     log = write(tmp_path / "log.json", [1e-3] * 40)
-    run_log = RunLog(f"{log}.journal")
     for start in (1.795e9 - 10, 1.795e9 + 9.5, 1.795e9 + 19.5):
         monkeypatch.setattr("time.time", lambda start=start: start)
-        run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))
-    run_log.write(RunEnded({"building": 14.0, "running": 6.0}))
+        record(log, STARTED)
+    record(log, RunEnded({"building": 14.0, "running": 6.0}))
     text = answers(log)["Where did the time go?"]
     assert text == "building 14 s, running 6.0 s, 48 s in all."
 
@@ -258,36 +230,26 @@ def test_a_database_without_a_run_log_is_judged_by_the_order_of_its_records(tmp_
 def test_operators_of_an_earlier_network_that_have_no_trial_do_not_matter(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 100)
     for task in (CONV2D, DENSE):
-        RunLog(f"{log}.journal").write(RunStarted([(1, [task])], "OpEvo"))
+        record(log, RunStarted([(1, [task])], "OpEvo"))
     assert answers(log)["Converged?"].startswith("Probably: ")
 
 
 def test_where_every_task_has_ended_there_is_nothing_next(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(20)])
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(
-        RunStarted(
-            [(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000
-        )
-    )
-    run_log.write(RunEnded({"running": 1.0}, "exhausted"))
+    record(log, STARTED, RunEnded({"running": 1.0}, "exhausted"))
     found = answers(log)
     assert (
         found["Converged?"]
         == "Yes: every task ended: its search space is exhausted, or it stopped early."
     )
     assert found["What next?"].startswith("Nothing: use the result")
-    run_log.write(
-        RunStarted(
-            [(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000
-        )
-    )
+    record(log, STARTED)
     assert not answers(log)["Converged?"].startswith("Yes")
 
 
 def test_a_run_s_own_log_may_be_named_like_the_best_of_another(tmp_path):
     log = write(tmp_path / "log.best.json", [1e-3] * 20)
-    RunLog(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo"))
+    record(log, STARTED)
     assert answers(log)
 
 
@@ -306,7 +268,7 @@ def test_the_best_of_another_log_have_no_verdict(tmp_path):
 def test_without_its_start_the_time_begins_with_the_first_result(tmp_path):
     first = write(tmp_path / "log.json", [1e-3] * 20)
     assert "19 s since the first result" in summarize(first)
-    RunLog(f"{first}.journal").write(RunStarted([(1, [DENSE])], "OpEvo"))
+    record(first, STARTED)
     assert "since the first result" not in summarize(first)
     one = summarize(write(tmp_path / "one.json", [1e-3]))
     assert " 0.0 s" not in one
@@ -314,16 +276,9 @@ def test_without_its_start_the_time_begins_with_the_first_result(tmp_path):
 
 def test_text_that_cannot_be_shown_is_replaced(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 40)
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(
-        RunStarted(
-            [(1, [DENSE])],
-            "Op\x1b[31mEvo",
-            "autotvm-opevo tune --model a\udcff.onnx --log log.json",
-            40,
-        )
-    )
-    run_log.write(RunEnded({"run\x1bning": 1.0}))
+    command = "autotvm-opevo tune --model a\udcff.onnx --log log.json"
+    started = RunStarted([(1, [DENSE])], "Op\x1b[31mEvo", command, 40)
+    record(log, started, RunEnded({"run\x1bning": 1.0}))
     text = summarize(log)
     assert "\x1b" not in text
     assert text.encode()
@@ -345,7 +300,7 @@ def test_a_run_that_still_gains_has_not_converged_and_gets_twice_the_trials(tmp_
     assert found["Converged?"] == "No: the last half of the trials brought 100%."
     assert found["What next?"] == "More trials: tune again into this log, 64 in all."
     command = "autotvm-opevo tune --network alexnet --trials 32 --log log.json"
-    RunLog(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", command, 32))
+    record(log, RunStarted([(1, [DENSE])], "OpEvo", command, 32))
     assert answers(log)["What next?"].endswith(f"64 in all: {command.replace('32', '64')}")
 
 
@@ -390,17 +345,14 @@ def test_an_operator_that_always_times_out_needs_more_time(tmp_path):
 )
 def test_a_run_that_ended_early_is_to_go_on_by_its_own_limit(tmp_path, budget, stop_reason, advice):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(RunStarted([(1, [DENSE])], "OpEvo", "a command", budget))
-    run_log.write(RunEnded({"running": 1.0}, stop_reason))
+    record(log, RunStarted([(1, [DENSE])], "OpEvo", "a command", budget))
+    record(log, RunEnded({"running": 1.0}, stop_reason))
     assert answers(log)["What next?"] == f"{advice}: a command"
 
 
 def test_operators_without_a_trial_need_trials(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 4)
-    RunLog(f"{log}.journal").write(
-        RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", "a command", 1000)
-    )
+    record(log, RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", "a command", 1000))
     found = answers(log)
     assert found["Converged?"] == "No: 1 operator without a successful trial."
     assert found["What next?"] == "More trials: tune again into this log, 1000 in all: a command"
@@ -413,7 +365,7 @@ def test_trials_of_another_network_in_the_log_do_not_count_for_what_is_next(tmp_
         "conv2d",
     )
     for task in (CONV2D, DENSE, DENSE):
-        RunLog(f"{log}.journal").write(RunStarted([(1, [task])], "OpEvo", "a command", 32))
+        record(log, RunStarted([(1, [task])], "OpEvo", "a command", 32))
     assert "64 in all" in answers(log)["What next?"]
     assert (
         "this log has 2 networks or targets: totals and shares are of all of them together"
@@ -423,16 +375,14 @@ def test_trials_of_another_network_in_the_log_do_not_count_for_what_is_next(tmp_
 
 def test_at_the_machine_s_limit_tuning_has_converged(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(RunStarted([(1, [DENSE])], "OpEvo"))
-    run_log.write(MachineMeasured({DENSE: 1 / 32}))
+    record(log, STARTED, MachineMeasured({DENSE: 1 / 32}))
     assert answers(log)["Converged?"] == "Yes: the roofline bounds leave 0.0%."
     assert answers(log)["What next?"].startswith("Nothing")
 
 
 def test_where_the_time_went_has_the_phases_and_failures_if_they_are_many(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 20, "conv2d", error_no=6)
-    RunLog(f"{log}.journal").write(RunEnded({"running": 20.0, "building": 40.0}))
+    record(log, RunEnded({"running": 20.0, "building": 40.0}))
     expected = "building 40 s, running 20 s, 20 of 60 trials failed with build timeout."
     assert answers(log)["Where did the time go?"] == expected
 
