@@ -3,6 +3,7 @@
 import json
 
 from autotvm_opevo.tuning.record_lines import task_key
+from autotvm_opevo.tuning.run_log import RunLog, run_log_file
 
 # A name that breaks pages and charts that do not escape it.
 HOSTILE = '<img src=x onerror="document.title=1">$x$</script>'
@@ -42,6 +43,13 @@ def write_log(path, *lines):
     """Write a log of these lines; returns its path."""
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+def record(log, *events):
+    """Add events to the run log of a log or a database."""
+    run_log = RunLog(run_log_file(log))
+    for event in events:
+        run_log.write(event)
 
 
 def autotvm_log(path, trials=32, **options):

@@ -1,12 +1,12 @@
 """Parsing of AutoTVM logs."""
 
 import pytest
-from synthetic_logs import autotvm_line, autotvm_log, write_log
+from synthetic_logs import autotvm_line, autotvm_log, record, write_log
 
 from autotvm_opevo.reporting.knob_graphs import complete_knobs
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning.record_lines import task_key
-from autotvm_opevo.tuning.run_log import RunLog, RunStarted
+from autotvm_opevo.tuning.run_log import RunStarted
 
 
 def test_trials_are_grouped_by_task(tmp_path):
@@ -73,8 +73,6 @@ def test_the_run_log_has_a_task_under_the_target_that_its_run_wrote(tmp_path):
     ]
     path = write_log(tmp_path / "log.json", *lines)
     key = task_key(target, "dense", [["TENSOR", [1, 64], "float32"]])
-    RunLog(f"{path}.journal").write(
-        RunStarted([(3, [key])], "OpEvoTuner", names={key: "the layer"})
-    )
+    record(path, RunStarted([(3, [key])], "OpEvoTuner", names={key: "the layer"}))
     (task,) = open_logs([path])[0].tasks.values()
     assert (len(task), task.name) == (2, "the layer")

@@ -11,6 +11,7 @@ from synthetic_logs import (
     autotvm_log,
     meta_schedule_folder,
     meta_schedule_line,
+    record,
     write_log,
 )
 
@@ -18,7 +19,6 @@ from autotvm_opevo.reporting.logs import fingerprint, input_files, open_logs
 from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
     NetworkCompared,
-    RunLog,
     Runs,
     RunStarted,
     TrialEnded,
@@ -81,7 +81,7 @@ def test_a_log_without_a_trial_is_an_error_unless_allowed(tmp_path):
 
 def test_a_folder_stands_for_the_autotvm_logs_in_it(tmp_path):
     logs = [autotvm_log(tmp_path / f"{name}.json") for name in ("b", "a")]
-    RunLog(f"{logs[0]}.journal").write(TrialEnded("dense"))
+    record(logs[0], TrialEnded("dense"))
     autotvm_log(tmp_path / "a.best.json", trials=1)
     _write(tmp_path / "results.json", "[1, 2]")
     _write(tmp_path / "begun.json", "")
@@ -115,7 +115,7 @@ def test_the_fingerprint_changes_when_a_log_or_run_log_grows(tmp_path):
     for trials in (4, 8):
         autotvm_log(path, trials)
         fingerprints.append(fingerprint([path]))
-    RunLog(f"{path}.journal").write(TrialEnded("dense"))
+    record(path, TrialEnded("dense"))
     fingerprints.append(fingerprint([path]))
     assert len(set(fingerprints)) == 4
 
@@ -237,9 +237,8 @@ def test_time_is_attributed_to_the_task_that_was_measured(tmp_path):
 
 def test_error_messages_come_from_the_run_log(tmp_path):
     path = autotvm_log(tmp_path / "log.json")
-    run_log = RunLog(f"{path}.journal")
     for message in ("no device", "too many threads", "too many threads"):
-        run_log.write(TrialEnded(DENSE, failure="runtime device", message=message))
+        record(path, TrialEnded(DENSE, failure="runtime device", message=message))
     dense, conv2d = open_logs([path])[0].tasks.values()
     assert dense.message_of("runtime device") == "too many threads"
     assert conv2d.messages == {}
@@ -248,10 +247,9 @@ def test_error_messages_come_from_the_run_log(tmp_path):
 def test_runs_come_from_the_run_log(tmp_path):
     """One entry when a run starts, and another when it ends."""
     path = autotvm_log(tmp_path / "log.json")
-    run_log = RunLog(f"{path}.journal")
-    run_log.write(RunStarted([(2, ["dense"])], "OpEvoTuner"))
+    record(path, RunStarted([(2, ["dense"])], "OpEvoTuner"))
     assert open_logs([path])[0].runs.networks == [{("dense",): 2}]
-    run_log.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).race))
+    record(path, NetworkCompared.of(compared(0.2, 0.1, noise=0).race))
     runs = open_logs([path])[0].runs
     assert (runs.networks, runs.tuners) == ([{("dense",): 2}], ["OpEvoTuner"])
     assert runs.latency == pytest.approx((0.2, 0.1))
@@ -260,22 +258,15 @@ def test_runs_come_from_the_run_log(tmp_path):
 
 def test_timestamps_and_failures_come_from_a_run_log_of_all_trials(tmp_path):
     folder = meta_schedule_folder(tmp_path / "folder")
-    run_log = RunLog(folder / "journal")
-    for trial in range(8):
-        run_log.write(
-            TrialEnded(
-                "1234",
-                failure="run timeout" if trial == 5 else "",
-                message="killed" if trial == 5 else "",
-            )
-        )
+    ended = TrialEnded("1234")
+    record(folder, *[ended] * 5, TrialEnded("1234", "run timeout", "killed"), *[ended] * 2)
     (task,) = open_logs([folder])[0].tasks.values()
     assert len(task.elapsed) == 8
     assert dict(task.failures) == {"run timeout": 1}
-    run_log.write(TrialEnded("1234"))  # of a trial that has just ended
+    record(folder, ended)  # of a trial that has just ended
     (task,) = open_logs([folder])[0].tasks.values()
     assert len(task.elapsed) == 8
-    run_log.write(TrialEnded("1234"))  # the database lacks more
+    record(folder, ended)  # the database lacks more
     (task,) = open_logs([folder])[0].tasks.values()
     assert len(task.elapsed) == 0
     assert dict(task.failures) == {"failed": 1}
@@ -284,11 +275,7 @@ def test_timestamps_and_failures_come_from_a_run_log_of_all_trials(tmp_path):
 @pytest.mark.parametrize(("runs", "known"), [(1, True), (0, False)])
 def test_a_killed_run_may_lack_its_last_event(tmp_path, runs, known):
     folder = meta_schedule_folder(tmp_path / "folder")
-    run_log = RunLog(folder / "journal")
-    for _ in range(runs):
-        run_log.write(RunStarted([], ""))
-    for _ in range(7):
-        run_log.write(TrialEnded("1234"))
+    record(folder, *[RunStarted([], "")] * runs, *[TrialEnded("1234")] * 7)
     (task,) = open_logs([folder])[0].tasks.values()
     assert len(task.elapsed) == (8 if known else 0)
 
@@ -321,7 +308,7 @@ def test_a_network_that_was_lowered_for_two_targets_counts_once_for_each(tmp_pat
     line = meta_schedule_line((64, 1), 0, 5e-4).replace("llvm", "cuda")
     records.write_text(f"{records.read_text()}{line}\n")
     for other in ("packed", "plain"):
-        RunLog(folder / "journal").write(RunStarted([(3, ["1234"]), (1, [other])], "OpEvo"))
+        record(folder, RunStarted([(3, ["1234"]), (1, [other])], "OpEvo"))
     (log,) = open_logs([folder])
     assert [operator.count for operator in log.operators] == [3, 3]
 
@@ -330,7 +317,7 @@ def test_a_confirmation_that_may_be_another_target_s_is_none(tmp_path):
     """The run log of a MetaSchedule work directory knows workloads, not targets."""
     folder = meta_schedule_folder(tmp_path / "log")
     records = folder / "database_tuning_record.json"
-    RunLog(folder / "journal").write(BestConfirmed("1234", "", [2e-3]))
+    record(folder, BestConfirmed("1234", "", [2e-3]))
     (log,) = open_logs([folder])
     assert [task.latency for task in log.tasks.values()] == [2e-3]
     records.write_text(

@@ -1,11 +1,11 @@
 """Parsing of MetaSchedule databases."""
 
 import pytest
-from synthetic_logs import meta_schedule_folder, meta_schedule_line
+from synthetic_logs import meta_schedule_folder, meta_schedule_line, record
 
 from autotvm_opevo.reporting.knob_graphs import complete_knobs
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.run_log import RunLog, RunStarted
+from autotvm_opevo.tuning.run_log import RunStarted
 
 
 def test_a_database_is_read_with_sketches_and_options(tmp_path):
@@ -82,9 +82,7 @@ def test_schedules_with_differently_packed_weights_are_trials_of_one_task(tmp_pa
     before, *rest = records.read_text().splitlines()
     assert "[64, 64]" in before
     records.write_text("\n".join([before.replace("[64, 64]", "[8, 64, 8]"), *rest]))
-    RunLog(folder / "journal").write(
-        RunStarted([(1, ["1234"])], "OpEvo", names={"1234": "matmul 8x64 64x64"})
-    )
+    record(folder, RunStarted([(1, ["1234"])], "OpEvo", names={"1234": "matmul 8x64 64x64"}))
     (task,) = open_logs([folder])[0].tasks.values()
     assert (task.name, len(task)) == ("matmul 8x64 64x64", 8)
 
@@ -96,7 +94,7 @@ def test_a_database_is_found_by_a_file_of_it_also_of_another_name(tmp_path, name
     folder = meta_schedule_folder(tmp_path / "folder")
     if name == "resnet.json":
         (folder / "database_tuning_record.json").rename(folder / name)
-    RunLog(folder / "journal").write(RunStarted([], "OpEvo"))
+    record(folder, RunStarted([], "OpEvo"))
     (log,) = open_logs([folder / name])
     (task,) = log.tasks.values()
     assert (task.name, len(task)) == ("matmul 8x64 64x64", 8)

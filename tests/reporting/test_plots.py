@@ -4,13 +4,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from synthetic_logs import CONV2D, DENSE, autotvm_line, autotvm_log, write_log
+from synthetic_logs import CONV2D, DENSE, autotvm_line, autotvm_log, record, write_log
 
 from autotvm_opevo.reporting import plots
 from autotvm_opevo.reporting.figures import INK, RULE, SERIES, svg
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.tuning_log import TuningLog
-from autotvm_opevo.tuning.run_log import RunLog, RunStarted
+from autotvm_opevo.tuning.run_log import RunStarted
 
 
 def bars(figure):
@@ -26,7 +26,7 @@ def test_bars_are_first_and_best_trial_or_the_best_of_each_log(tmp_path):
         autotvm_log(tmp_path / "other.json", trials=4, latency=0.02),
     )
     for path in (log, other):
-        RunLog(f"{path}.journal").write(RunStarted([(2, [DENSE]), (1, [CONV2D])], "OpEvoTuner"))
+        record(path, RunStarted([(2, [DENSE]), (1, [CONV2D])], "OpEvoTuner"))
     for paths, expected in (
         ([log], [[128, 64], [16, 8]]),
         ([log, other], [[16, 8], [40, 20]]),

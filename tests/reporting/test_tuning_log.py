@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from synthetic_logs import autotvm_line, key_of
+from synthetic_logs import autotvm_line, key_of, record, write_log
 
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.run_log import RunLog, RunStarted
+from autotvm_opevo.tuning.run_log import RunStarted
 
 
 def test_the_total_is_the_sum_of_the_operators_best_so_far(tmp_path):
@@ -16,11 +16,9 @@ def test_the_total_is_the_sum_of_the_operators_best_so_far(tmp_path):
     lines = [
         autotvm_line(i, template, latency=ms * 1e-3) for i, (template, ms) in enumerate(trials)
     ]
-    (tmp_path / "log.json").write_text("\n".join(lines))
+    path = write_log(tmp_path / "log.json", *lines)
     keys = [key_of(name) for name in ("dense", "dense_pack", "conv2d")]
-    RunLog(tmp_path / "log.json.journal").write(
-        RunStarted([(2, keys[:2]), (1, keys[2:])], "OpEvoTuner")
-    )
-    (log,) = open_logs([tmp_path / "log.json"])
+    record(path, RunStarted([(2, keys[:2]), (1, keys[2:])], "OpEvoTuner"))
+    (log,) = open_logs([path])
     assert list(log.best_so_far * 1e3) == pytest.approx([np.inf, 21, 11, 11, 10])
     assert log.seconds == pytest.approx(0.01)

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from compared_networks import compared
 from report_text import page_text
-from synthetic_logs import CONV2D, DENSE, autotvm_line, meta_schedule_folder, meta_schedule_line
+from synthetic_logs import (
+    CONV2D,
+    DENSE,
+    autotvm_line,
+    meta_schedule_folder,
+    meta_schedule_line,
+    record,
+)
 
 from autotvm_opevo import report
 from autotvm_opevo.reporting import summarize
@@ -19,7 +26,6 @@ from autotvm_opevo.tuning.run_log import (
     NetworkCompared,
     OutputsDiffered,
     RunEnded,
-    RunLog,
     RunStarted,
     TrialEnded,
 )
@@ -39,13 +45,6 @@ def write(path, latencies, template="dense", error_no=0):
         for trial, latency in enumerate(latencies):
             file.write(autotvm_line(trial, template, latency=latency, error_no=error_no) + "\n")
     return path
-
-
-def record(log, *events):
-    """Add events to the run log of a log."""
-    run_log = RunLog(f"{log}.journal")
-    for event in events:
-        run_log.write(event)
 
 
 def test_an_empty_log_has_no_verdict(tmp_path):
