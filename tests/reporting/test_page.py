@@ -6,10 +6,19 @@ import re
 import pytest
 from compared_networks import compared
 from report_text import page_text, report_text
-from synthetic_logs import CONV2D, DENSE, autotvm_line, autotvm_log, key_of, meta_schedule_folder
+from synthetic_logs import (
+    CONV2D,
+    DENSE,
+    autotvm_line,
+    autotvm_log,
+    key_of,
+    meta_schedule_folder,
+    record,
+    write_log,
+)
 
 from autotvm_opevo import report
-from autotvm_opevo.tuning.run_log import DevicesLeft, NetworkCompared, RunLog, RunStarted
+from autotvm_opevo.tuning.run_log import DevicesLeft, NetworkCompared, RunStarted
 
 # Drawing the charts takes most of the time.
 text_only = pytest.mark.usefixtures("undrawn")
@@ -32,10 +41,8 @@ def test_the_page_has_captions_warnings_and_configurations(page):
     "templates", [["dense"], ["dense", "conv2d"]], ids=["one task", "two tasks"]
 )
 def test_every_link_leads_somewhere(tmp_path, templates):
-    log = tmp_path / "log.json"
-    log.write_text(
-        "\n".join(autotvm_line(trial, templates[trial % len(templates)]) for trial in range(40))
-    )
+    lines = (autotvm_line(trial, templates[trial % len(templates)]) for trial in range(40))
+    log = write_log(tmp_path / "log.json", *lines)
     text = report(log, out=tmp_path / "report.html").read_text()
     assert (links := set(re.findall('href="#([^"]+)"', text)))
     assert links <= set(re.findall('id="([^"]+)"', text))
@@ -62,8 +69,7 @@ def test_a_knob_with_values_of_different_kinds_is_a_choice(tmp_path, values):
         record = json.loads(autotvm_line(trial))
         record["config"]["entity"] = entity
         lines.append(json.dumps(record))
-    log = tmp_path / "log.json"
-    log.write_text("\n".join(lines))
+    log = write_log(tmp_path / "log.json", *lines)
     text = report(log, out=tmp_path / "report.html").read_text()
     assert "that were tried" in text
 
@@ -79,11 +85,10 @@ def test_pauses_are_not_counted_as_tuning_time(tmp_path):
 
 @text_only
 def test_time_starts_with_the_run_if_the_run_log_has_its_start(tmp_path, monkeypatch):
+    log = tmp_path / "log.json"
     for start in (1.795e9 - 60, 1.795e9 + 500):
         monkeypatch.setattr("time.time", lambda start=start: start)
-        RunLog(tmp_path / "log.json.journal").write(
-            RunStarted([(1, ["dense"])], "OpEvoTuner surrogate='gp', seed 0")
-        )
+        record(log, RunStarted([(1, ["dense"])], "OpEvoTuner surrogate='gp', seed 0"))
     text = report_text(tmp_path, *(autotvm_line(trial) for trial in (0, 20, 510)))
     assert "3 trials of 1 task in 90 s, the first at" in text
     assert "tuned by OpEvoTuner surrogate=&#39;gp&#39;, seed 0" in text
@@ -93,7 +98,7 @@ def test_time_starts_with_the_run_if_the_run_log_has_its_start(tmp_path, monkeyp
 @text_only
 def test_devices_that_left_are_named(tmp_path):
     for _ in range(2):
-        RunLog(tmp_path / "log.json.journal").write(DevicesLeft(["10.0.0.7:9090", "<b>:9091"]))
+        record(tmp_path / "log.json", DevicesLeft(["10.0.0.7:9090", "<b>:9091"]))
     text = report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
     assert "2 devices left while tuning: 10.0.0.7:9090, &lt;b&gt;:9091" in text
 
@@ -107,9 +112,8 @@ def test_a_task_without_successful_trials(tmp_path):
 @text_only
 def test_implementations_of_the_same_operator_are_told_apart(tmp_path):
     names = [key_of(name) for name in ("dense_nopack", "dense_pack")]
-    run_log = RunLog(tmp_path / "log.json.journal")
-    run_log.write(RunStarted([(2, names)], "OpEvoTuner"))
-    run_log.write(NetworkCompared(0.5, 0.25))
+    started = RunStarted([(2, names)], "OpEvoTuner")
+    record(tmp_path / "log.json", started, NetworkCompared(0.5, 0.25))
     text = report_text(
         tmp_path,
         autotvm_line(1, "dense_nopack", latency=4e-3),
@@ -124,7 +128,7 @@ def test_implementations_of_the_same_operator_are_told_apart(tmp_path):
 @text_only
 def test_an_implementation_without_successful_trials_is_not_called_slower(tmp_path):
     names = [key_of(name) for name in ("dense_pack", "dense_nopack")]
-    RunLog(tmp_path / "log.json.journal").write(RunStarted([(1, names)], "OpEvoTuner"))
+    record(tmp_path / "log.json", RunStarted([(1, names)], "OpEvoTuner"))
     text = report_text(
         tmp_path, autotvm_line(0, "dense_pack", error_no=4), autotvm_line(1, "dense_nopack")
     )
@@ -138,7 +142,7 @@ def test_logs_are_compared_by_the_first_trial_near_the_best(tmp_path):
     """
     for name, found in (("a", [4, 3, 2, 1]), ("b", [4, 1.04, 4, 4]), ("c", [4, 3, 2, 2])):
         lines = [autotvm_line(trial, latency=ms * 1e-3) for trial, ms in enumerate(found)]
-        (tmp_path / f"{name}.json").write_text("\n".join(lines))
+        write_log(tmp_path / f"{name}.json", *lines)
     text = page_text(report(*sorted(tmp_path.glob("*.json")), out=tmp_path / "report.html"))
     assert "best, ms 1.000 1.040 2.000" in text
     assert "within 5% of the best at trial 4 2 never" in text
@@ -149,7 +153,7 @@ def test_logs_are_compared_by_the_first_trial_near_the_best(tmp_path):
 def test_where_all_trials_failed_neither_a_share_nor_what_is_near_the_best_is_shown(tmp_path):
     lines = [autotvm_line(i, name, error_no=4) for i, name in enumerate(("dense", "conv2d"))]
     for name in ("a", "b"):
-        (tmp_path / f"{name}.json").write_text("\n".join(lines))
+        write_log(tmp_path / f"{name}.json", *lines)
     text = page_text(report(*tmp_path.glob("*.json"), out=tmp_path / "report.html"))
     assert "All tasks task log best, ms trials failed time" in text
     assert "Shares" not in text
@@ -159,10 +163,8 @@ def test_where_all_trials_failed_neither_a_share_nor_what_is_near_the_best_is_sh
 @text_only
 def test_a_task_with_different_counts_in_two_run_logs_is_shown_once(tmp_path):
     for name, count in (("a", 2), ("b", 4)):
-        autotvm_log(tmp_path / f"{name}.json", trials=4)
-        RunLog(tmp_path / f"{name}.json.journal").write(
-            RunStarted([(count, [DENSE])], "OpEvoTuner")
-        )
+        log = autotvm_log(tmp_path / f"{name}.json", trials=4)
+        record(log, RunStarted([(count, [DENSE])], "OpEvoTuner"))
     text = report(
         tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html"
     ).read_text()
@@ -174,10 +176,8 @@ def test_a_task_with_different_counts_in_two_run_logs_is_shown_once(tmp_path):
 def test_each_log_uses_the_counts_of_its_own_run_log(tmp_path):
     """Dense and conv2d take 8 ms each; the second network runs dense three times."""
     for name, count in (("a", 1), ("b", 3)):
-        autotvm_log(tmp_path / f"{name}.json", trials=4)
-        RunLog(tmp_path / f"{name}.json.journal").write(
-            RunStarted([(count, [DENSE]), (1, [CONV2D])], "OpEvoTuner")
-        )
+        log = autotvm_log(tmp_path / f"{name}.json", trials=4)
+        record(log, RunStarted([(count, [DENSE]), (1, [CONV2D])], "OpEvoTuner"))
     text = page_text(report(tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html"))
     assert "How good? 16.000 ms" in text
     assert "How good? 32.000 ms" in text
@@ -194,10 +194,8 @@ def test_implementations_from_different_run_logs_are_merged(tmp_path, logs):
             autotvm_line(0, "dense_nopack", latency=4e-3),
             *([autotvm_line(1, "dense_pack", latency=1e-3)] * (pack in implementations)),
         ]
-        (tmp_path / f"{name}.json").write_text("\n".join(lines))
-        RunLog(tmp_path / f"{name}.json.journal").write(
-            RunStarted([(2, implementations)], "OpEvoTuner")
-        )
+        log = write_log(tmp_path / f"{name}.json", *lines)
+        record(log, RunStarted([(2, implementations)], "OpEvoTuner"))
     text = page_text(
         report(*(tmp_path / f"{name}.json" for name in logs), out=tmp_path / "report.html")
     )
@@ -222,15 +220,13 @@ def test_tasks_in_no_run_log_are_different_operators(tmp_path):
 def test_a_run_log_has_a_start_for_each_run(tmp_path):
     """The second run has another tuner, the third another network."""
     log, dense = tmp_path / "log.json", [(1, [DENSE])]
-    run_log = RunLog(f"{log}.journal")
-    run_log.write(RunStarted(dense, "XGBTuner"))
-    run_log.write(NetworkCompared.of(compared(0.4, 0.2, noise=0).race))
-    run_log.write(RunStarted(dense, "OpEvoTuner"))
+    latencies = NetworkCompared.of(compared(0.4, 0.2, noise=0).race)
+    record(log, RunStarted(dense, "XGBTuner"), latencies, RunStarted(dense, "OpEvoTuner"))
     text = report_text(tmp_path, autotvm_line(0))
     assert "tuned by XGBTuner, then OpEvoTuner" in text
     assert "latency of the network 400.000 ms before tuning" in text
     assert "pause" not in text
-    run_log.write(RunStarted([(1, ["another"])], "OpEvoTuner"))
+    record(log, RunStarted([(1, ["another"])], "OpEvoTuner"))
     text = report_text(tmp_path, autotvm_line(0))
     assert "tuned by XGBTuner, then OpEvoTuner;" not in text
     assert "latency of the network" not in text
@@ -268,9 +264,8 @@ def test_operators_without_trials_are_counted_as_unsolved(tmp_path):
     trials.
     """
     names = [key_of(name) for name in ("dense", "conv2d", "pool", "softmax")]
-    RunLog(tmp_path / "log.json.journal").write(
-        RunStarted([(1, [name]) for name in names], "OpEvoTuner")
-    )
+    operators = [(1, [name]) for name in names]
+    record(tmp_path / "log.json", RunStarted(operators, "OpEvoTuner"))
     text = report_text(tmp_path, autotvm_line(0), autotvm_line(1, "conv2d", error_no=4))
     assert "No: 3 operators without a successful trial." in text
     assert "How good? 8.000 ms for the operators with a successful trial;" in text
