@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tvm
 from cpu_targets import PRIOR_FILES
+from quick_network_tuning import tune_module
 from quick_tuning import SMALL, timed, tune
 from relax_modules import network_of
 from sketches import WORKLOADS, decision_space, decisions_of
@@ -20,7 +21,6 @@ from autotvm_opevo.meta_schedule import (
     history,
     lower_for_tuning,
     open_database,
-    tune_network,
 )
 from autotvm_opevo.meta_schedule.database import commit, fitness
 from autotvm_opevo.meta_schedule.history import describe_history, read_history
@@ -148,28 +148,14 @@ def learned_from(folder):
 
 
 def test_a_network_says_what_it_learns_from(yesterday, tmp_path, capsys):
-    options = {"evaluate": False, "seed": 0}
-    tune_network(
-        *workloads.mlp(),
-        cpu(),
-        tmp_path / "mlp",
-        16,
-        history=[yesterday, tmp_path / "mlp"],
-        **options,
-    )
+    folder, options = tmp_path / "mlp", {"evaluate": False}
+    tune_module(*workloads.mlp(), folder, 16, history=[yesterday, folder], **options)
     assert "learning from 12 records of 1 task\n" in capsys.readouterr().err
-    (learned,) = learned_from(tmp_path / "mlp")
+    (learned,) = learned_from(folder)
     assert {str(yesterday), "this run"} < set().union(*learned.values())
+    options["strategy"] = "evolutionary"
     with pytest.raises(ValueError, match="transfer and history are for the default strategy"):
-        tune_network(
-            *workloads.mlp(),
-            cpu(),
-            tmp_path / "mlp",
-            4,
-            history=yesterday,
-            strategy="evolutionary",
-            **options,
-        )
+        tune_module(*workloads.mlp(), folder, 4, history=yesterday, **options)
 
 
 def test_networks_in_one_work_directory_learn_from_each_other_and_not_from_themselves(tmp_path):
@@ -179,13 +165,11 @@ def test_networks_in_one_work_directory_learn_from_each_other_and_not_from_thems
     folder, copy = tmp_path / "folder", tmp_path / "copy"
     # as similar to the network's layers as common layers are
     one_row = workloads.operator("matmul", [(1, 128), (128, 64)])
-    tune_network(*one_row, cpu(), folder, 4, evaluate=False, seed=0)
+    tune_module(*one_row, folder, 4, evaluate=False)
     (folder / FILE_NAME).unlink()
     shutil.copytree(folder, copy)
     for trials, strategy in [(2, None), (4, OpEvoStrategy(seed=0, history=[folder, copy]))]:
-        tune_network(
-            *workloads.mlp(), cpu(), folder, trials, strategy=strategy, evaluate=False, seed=0
-        )
+        tune_module(*workloads.mlp(), folder, trials, strategy=strategy, evaluate=False)
     first, second = learned_from(folder)
     assert {counts.get(str(folder)) for counts in first.values()} == {1}
     assert {(counts.get(str(copy)), counts.get(str(folder))) for counts in second.values()} <= {
@@ -197,9 +181,9 @@ def test_networks_in_one_work_directory_learn_from_each_other_and_not_from_thems
 def test_records_of_the_same_network_for_another_target_are_learned_from(tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     product = workloads.operator("matmul", [(64, 64), (64, 64)])
-    tune_network(*product, cpu(), first, 4, evaluate=False, seed=0)
+    tune_module(*product, first, 4, evaluate=False)
     write_for_another_target(first, second)
-    assert tune_network(*product, cpu(), second, 4, evaluate=False, seed=0).measured == 4
+    assert tune_module(*product, second, 4, evaluate=False).measured == 4
     (learned,) = learned_from(second)
     assert [counts[str(second)] for counts in learned.values()] == [1]
 
@@ -207,9 +191,7 @@ def test_records_of_the_same_network_for_another_target_are_learned_from(tmp_pat
 def test_a_history_that_no_task_can_use_is_named(yesterday, tmp_path, capsys):
     """A matrix product says nothing about the sum of rows."""
     sums = network_of(lambda x: relax.op.sum(x, axis=1), shape=(64, 64))
-    result = tune_network(
-        sums, {}, cpu(), tmp_path / "sums", 2, history=yesterday, evaluate=False, seed=0
-    )
+    result = tune_module(sums, {}, tmp_path / "sums", 2, history=yesterday, evaluate=False)
     assert result.measured == 2
     assert (
         f"nothing was learned from {yesterday}: its tasks have other structures"
