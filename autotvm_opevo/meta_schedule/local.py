@@ -33,12 +33,7 @@ from autotvm_opevo._utils.atomic_files import check_room
 from autotvm_opevo._utils.cpu_cores import usable_cpus
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.targets import measure_roofline
-from autotvm_opevo.meta_schedule.worker import (
-    INDICES,
-    WORKER_MODULE,
-    build_artifact,
-    run_artifact,
-)
+from autotvm_opevo.meta_schedule.worker import INDICES, WORKER_MODULE, build_artifact, run_artifact
 from autotvm_opevo.tuning.programs import device_addresses
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker, WorkerPool

@@ -18,13 +18,7 @@ from tvm import relax
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
 from autotvm_opevo.lowering.entry import bind_params, entry_name, unbind_params
-from autotvm_opevo.lowering.network import (
-    EVERYTHING,
-    build,
-    lower,
-    lower_as_imported,
-    operators_of,
-)
+from autotvm_opevo.lowering.network import EVERYTHING, build, lower, lower_as_imported, operators_of
 from autotvm_opevo.lowering.plain_schedules import with_plain_schedules
 from autotvm_opevo.meta_schedule.evaluation import Instance, computed_dtypes, random_inputs
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
