@@ -9,24 +9,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import quick_tuning
 import tvm
-from quick_tuning import SMALL
+from quick_network_tuning import tune_module
+from quick_tuning import SMALL, TIMEOUT
 from sketches import TARGETS, decisions_of, first_candidate
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import BuilderInput
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, RunnerInput
-from unoptimized import cpu
 
-from autotvm_opevo.meta_schedule import (
-    LocalBuilder,
-    LocalRunner,
-    as_target,
-    make_runner,
-    tune_network,
-    worker,
-)
+from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, as_target, make_runner, worker
 from autotvm_opevo.meta_schedule import local as module
 from autotvm_opevo.meta_schedule.local import is_local
 from autotvm_opevo.tuning.record_lines import seconds
@@ -187,8 +179,7 @@ def tune_indexed(name, runner, folder):
         with builder.dataflow():
             y = builder.emit_output(operator(x, indices))
         builder.emit_func_output(y)
-    options = {"builder": quick_tuning.builder(), "runner": runner, "evaluate": False}
-    return tune_network(builder.finalize(), None, cpu(), folder, 2, **options)
+    return tune_module(builder.finalize(), None, folder, 2, runner=runner, evaluate=False)
 
 
 @pytest.mark.parametrize("name", INDEXED)
@@ -198,9 +189,7 @@ def test_indices_are_within_their_tensor(runner, tmp_path, name):
 
 def test_indices_are_within_their_tensor_on_remote_devices(tmp_path):
     with local_rpc() as rpc:
-        runner = make_runner(
-            quick_tuning.TIMEOUT, rpc.tracker_key, rpc.tracker_host, rpc.tracker_port
-        )
+        runner = make_runner(TIMEOUT, rpc.tracker_key, rpc.tracker_host, rpc.tracker_port)
         assert all(row.works for row in tune_indexed("take", runner, tmp_path).rows)
 
 
