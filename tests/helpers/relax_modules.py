@@ -120,6 +120,27 @@ def network_of(*layers, shape=(1, 8, 8, 8), dtype="float32"):
     return blocks.finalize()
 
 
+def network_with(*inputs, dataflow=True):
+    """A decorator: the network whose operators a function emits, of inputs of types, or of shapes
+    in float32.
+    """
+
+    def decorate(write):
+        types = [relax.TensorType(x, "float32") if isinstance(x, tuple) else x for x in inputs]
+        variables = [relax.Var(f"x{i}", kind) for i, kind in enumerate(types)]
+        blocks = relax.BlockBuilder()
+        with blocks.function("main", variables):
+            if dataflow:
+                with blocks.dataflow():
+                    result = blocks.emit_output(write(blocks.emit, *variables))
+            else:
+                result = blocks.emit(write(blocks.emit, *variables))
+            blocks.emit_func_output(result)
+        return blocks.finalize()
+
+    return decorate
+
+
 def product_and_softmax():
     """A matrix product with a constant, which schedules pack, and a softmax: two tasks."""
     weight = relax.const(np.random.default_rng(0).standard_normal((16, 32), "float32"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 from quick_tuning import outputs
-from relax_modules import calls_of
+from relax_modules import calls_of, network_with
 from tvm import relax
 from unoptimized import cpu
 
@@ -35,13 +35,8 @@ def network(shape, layers, dtype="float32"):
     """What `layers` returns of an input, which it gets with a function that binds a value to a
     variable.
     """
-    x = relax.Var("x", relax.TensorType(shape, dtype))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            y = builder.emit_output(layers(builder.emit, x))
-        builder.emit_func_output(y)
-    return relax.transform.FoldConstant()(builder.finalize())
+    mod = network_with(relax.TensorType(shape, dtype))(layers)
+    return relax.transform.FoldConstant()(mod)
 
 
 def operators(mod):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tvm
 from quick_tuning import outputs
-from relax_modules import calls_of, count_changes, network_of
+from relax_modules import calls_of, count_changes, network_of, network_with
 from tvm import relax
 from tvm.relax import op
 from unoptimized import cpu
@@ -666,55 +666,35 @@ def test_convolutions_of_other_types_are_converted(dtype):
     assert count_changes(assert_lowering_keeps_outputs(mod, tolerance=1e-2))["nhwc"] == 1
 
 
-def with_parts(*shapes, dataflow=True):
-    """A decorator: the network whose operators a function emits, of inputs of the given shapes."""
-
-    def decorate(write):
-        inputs = [
-            relax.Var(f"x{i}", relax.TensorType(shape, "float32")) for i, shape in enumerate(shapes)
-        ]
-        blocks = relax.BlockBuilder()
-        with blocks.function("main", inputs):
-            if dataflow:
-                with blocks.dataflow():
-                    result = blocks.emit_output(write(blocks.emit, *inputs))
-            else:
-                result = blocks.emit(write(blocks.emit, *inputs))
-            blocks.emit_func_output(result)
-        return blocks.finalize()
-
-    return decorate
-
-
 WEIGHT = relax.const(np.ones((4, 4, 3, 3), "float32"))
 
 
 @pytest.mark.parametrize(
     "mod",
     [
-        with_parts((1, 4, 8), (5, 4, 3))(
+        network_with((1, 4, 8), (5, 4, 3))(
             lambda emit, x, w: op.nn.conv1d(x, relax.const(np.ones((5, 4, 3), "float32")))
         ),
-        with_parts((1, 4, 8, 8, 8))(
+        network_with((1, 4, 8, 8, 8))(
             lambda emit, x: op.nn.conv3d(x, relax.const(np.ones((5, 4, 3, 3, 3), "float32")))
         ),
-        with_parts((1, 8, 8, 3))(
+        network_with((1, 8, 8, 3))(
             lambda emit, x: op.nn.conv2d(x, WEIGHT, data_layout="NHWC", kernel_layout="OHWI")
         ),
-        with_parts((1, 8, 8, 3))(
+        network_with((1, 8, 8, 3))(
             lambda emit, x: op.nn.conv2d(x, WEIGHT, data_layout="NHWC", kernel_layout="HWIO")
         ),
-        with_parts((tvm.tirx.Var("n", "int64"), 4, 8, 8))(
+        network_with((tvm.tirx.Var("n", "int64"), 4, 8, 8))(
             lambda emit, x: op.nn.relu(op.nn.conv2d(x, WEIGHT))
         ),
-        with_parts((1, 4, tvm.tirx.Var("h", "int64"), 8))(
+        network_with((1, 4, tvm.tirx.Var("h", "int64"), 8))(
             lambda emit, x: op.nn.relu(op.nn.conv2d(x, WEIGHT))
         ),
-        with_parts((1, 4, 8, 8), dataflow=False)(
+        network_with((1, 4, 8, 8), dataflow=False)(
             lambda emit, x: op.nn.relu(op.nn.conv2d(x, WEIGHT))
         ),
-        with_parts((1, 4, 8, 8), (4, 4, 3, 3))(lambda emit, x, w: op.nn.relu(op.nn.conv2d(x, w))),
-        with_parts((1, 8, 8, 4))(lambda emit, x: op.nn.relu(op.permute_dims(x, [0, 3, 1, 2]))),
+        network_with((1, 4, 8, 8), (4, 4, 3, 3))(lambda emit, x, w: op.nn.relu(op.nn.conv2d(x, w))),
+        network_with((1, 8, 8, 4))(lambda emit, x: op.nn.relu(op.permute_dims(x, [0, 3, 1, 2]))),
     ],
     ids=[
         "1-d",

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quick_network_tuning import tune_module
 from quick_tuning import outputs
-from relax_modules import count_changes
+from relax_modules import count_changes, network_with
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 from unoptimized import cpu
@@ -187,18 +187,11 @@ def test_other_convolutions_stay_direct(options):
 
 def channels_last(n, bound):
     """A convolution in NHWC of a number of images, which may be a variable."""
-    x = relax.Var("x", relax.TensorType((n, 28, 28, 64), "float32"))
-    kernel = relax.Var("kernel", relax.TensorType((3, 3, 64, 64), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x, kernel]):
-        with builder.dataflow():
-            y = builder.emit_output(
-                relax.op.nn.conv2d(x, kernel, padding=1, data_layout="NHWC", kernel_layout="HWIO")
-            )
-        builder.emit_func_output(y)
-    return builder.finalize(), {
-        "kernel": tvm.runtime.tensor(np.ones((3, 3, 64, 64), "float32"))
-    } if bound else {}
+    options = {"padding": 1, "data_layout": "NHWC", "kernel_layout": "HWIO"}
+    mod = network_with((n, 28, 28, 64), (3, 3, 64, 64))(
+        lambda emit, x, kernel: relax.op.nn.conv2d(x, kernel, **options)
+    )
+    return mod, {"x1": np.ones((3, 3, 64, 64), "float32")} if bound else {}
 
 
 @pytest.mark.parametrize(

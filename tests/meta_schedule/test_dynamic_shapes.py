@@ -7,6 +7,7 @@ from onnx import TensorProto, helper
 from onnx_files import save_nodes
 from quick_network_tuning import tune_module
 from quick_tuning import outputs
+from relax_modules import network_with
 from tvm import relax
 from unoptimized import cpu
 
@@ -171,21 +172,14 @@ def test_networks_from_onnx_are_tuned_but_for_what_such_operators_make(tmp_path,
 
 
 def test_a_network_for_any_batch_is_compiled_and_tuned_for_one(tmp_path):
-    batch = tvm.tirx.Var("batch", "int64")
-    x, z = (
-        relax.Var(name, relax.TensorType(shape, "float32"))
-        for name, shape in (("x", (batch, 64)), ("z", (8, 8)))
-    )
-    blocks = relax.BlockBuilder()
-    with blocks.function("main", [x, z]):
-        with blocks.dataflow():
-            y = blocks.emit(relax.op.nn.relu(relax.op.matmul(x, relax.const(WEIGHT))))
-            result = blocks.emit_output(relax.Tuple([y, blocks.emit(relax.op.nn.softmax(z))]))
-        blocks.emit_func_output(result)
-    mod = blocks.finalize()
+    @network_with((tvm.tirx.Var("batch", "int64"), 64), (8, 8))
+    def mod(emit, x, z):
+        y = emit(relax.op.nn.relu(relax.op.matmul(x, relax.const(WEIGHT))))
+        return relax.Tuple([y, emit(relax.op.nn.softmax(z))])
+
     call = r"relax\.transform\.BindSymbolicVars\(\{'batch': 1\}\)\(mod\)"
     with pytest.raises(
-        ValueError, match=rf"mod must have inputs of known shapes, x is .*batch.*{call}"
+        ValueError, match=rf"mod must have inputs of known shapes, x0 is .*batch.*{call}"
     ):
         tune_module(mod, None, tmp_path / "log", 4)
     assert not (tmp_path / "log").exists()
@@ -201,17 +195,8 @@ def test_a_network_for_any_batch_is_compiled_and_tuned_for_one(tmp_path):
 
 
 def test_inputs_that_are_no_tensors_leave_out_the_comparison_with_the_reason(tmp_path):
-    pair = relax.Var(
-        "pair",
-        tvm.ir.TupleType(
-            [relax.TensorType((8, 64), "float32"), relax.TensorType((64, 32), "float32")]
-        ),
-    )
-    blocks = relax.BlockBuilder()
-    with blocks.function("main", [pair]):
-        with blocks.dataflow():
-            y = blocks.emit_output(relax.op.matmul(blocks.emit(pair[0]), blocks.emit(pair[1])))
-        blocks.emit_func_output(y)
-    result = tune_module(blocks.finalize(), None, tmp_path, 4)
+    pair = tvm.ir.TupleType([relax.TensorType(shape, "float32") for shape in [(8, 64), (64, 32)]])
+    mod = network_with(pair)(lambda emit, x: relax.op.matmul(emit(x[0]), emit(x[1])))
+    result = tune_module(mod, None, tmp_path, 4)
     assert all(row.works for row in result.rows)
-    assert "its inputs must be tensors to have random values, pair is " in str(result)
+    assert "its inputs must be tensors to have random values, x0 is " in str(result)

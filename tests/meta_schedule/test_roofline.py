@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import tvm
+from relax_modules import network_with
 from tvm import relax, te, topi
 
 from autotvm_opevo.lowering.entry import bind_params
@@ -38,12 +39,10 @@ def test_operations_of_other_types_do_not_count():
 
 
 def test_of_a_table_only_what_is_read_counts():
-    rows = relax.Var("rows", relax.TensorType((4,), "int32"))
-    table = relax.Var("table", relax.TensorType((10_000, 64), "float32"))
-    blocks = relax.BlockBuilder()
-    with blocks.function("main", [table, rows]):
-        blocks.emit_func_output(blocks.emit(relax.op.take(table, rows, axis=0)))
-    _, size = work(task_of(blocks.finalize()))
+    mod = network_with((10_000, 64), relax.TensorType((4,), "int32"))(
+        lambda emit, table, rows: relax.op.take(table, rows, axis=0)
+    )
+    _, size = work(task_of(mod))
     assert size == 4 * (4 * 64 + 4 + 4 * 64)
 
 

@@ -12,6 +12,7 @@ import pytest
 import tvm
 from quick_network_tuning import tune_module
 from quick_tuning import SMALL, TIMEOUT
+from relax_modules import network_with
 from sketches import TARGETS, decisions_of, first_candidate
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
@@ -170,16 +171,10 @@ INDEXED = {
 
 def tune_indexed(name, runner, folder):
     operator, dtype, shape = INDEXED[name]
-    x, indices = (
-        relax.Var("x", relax.TensorType((6, 16), "float32")),
-        relax.Var("indices", relax.TensorType(shape, dtype)),
+    mod = network_with((6, 16), relax.TensorType(shape, dtype))(
+        lambda emit, x, indices: operator(x, indices)
     )
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x, indices]):
-        with builder.dataflow():
-            y = builder.emit_output(operator(x, indices))
-        builder.emit_func_output(y)
-    return tune_module(builder.finalize(), None, folder, 2, runner=runner, evaluate=False)
+    return tune_module(mod, None, folder, 2, runner=runner, evaluate=False)
 
 
 @pytest.mark.parametrize("name", INDEXED)
