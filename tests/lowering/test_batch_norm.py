@@ -211,18 +211,10 @@ def test_in_training_mode_they_stay():
 
 
 def test_with_parameters_that_are_not_bound_they_stay():
-    x, *parameters = (
-        relax.Var(name, relax.TensorType(shape, "float32"))
-        for name, shape in [("x", (1, 4, 6, 6)), *zip("abcd", [(4,)] * 4)]
-    )
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x, *parameters]):
-        with builder.dataflow():
-            y = builder.emit_output(
-                builder.emit(op.nn.batch_norm(x, *parameters, axis=1, training=False))[0]
-            )
-        builder.emit_func_output(y)
-    mod = builder.finalize()
+    @network_with((1, 4, 6, 6), *[(4,)] * 4)
+    def mod(emit, x, *parameters):
+        return emit(op.nn.batch_norm(x, *parameters, axis=1, training=False))[0]
+
     tvm.ir.assert_structural_equal(fold_batch_norms(mod), mod)
 
 
