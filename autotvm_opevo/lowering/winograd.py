@@ -20,6 +20,8 @@ import numpy as np
 import tvm
 from tvm import relax, te, topi
 
+from autotvm_opevo.lowering.rewriting import static_shape
+
 # Of the Toom-Cook algorithm, infinity aside. Few points, near 1, give the most accurate results
 # (Barabasz et al. 2020).
 _POINTS = (0.0, 1.0, -1.0, 0.5, -2.0)
@@ -144,21 +146,19 @@ def legalize_conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Any:
 
 def _convolution(call: relax.Call) -> _Convolution | None:
     """None where Winograd's algorithm does not apply."""
-    attributes, data, weights = call.attrs, call.args[0].ty, call.args[1]
-    extents = [
-        getattr(extent, "value", None) for tensor in (data, call.ty) for extent in tensor.shape
-    ]
+    attributes, (data, weights), shape = call.attrs, call.args, static_shape(call)
     if (
         not isinstance(weights, tvm.ir.Constant)
-        or None in extents
-        or any(tensor.dtype != "float32" for tensor in (data, weights.ty, call.ty))
+        or shape is None
+        or static_shape(data) is None
+        or any(tensor.ty.dtype != "float32" for tensor in (data, weights, call))
         or (attributes.data_layout, attributes.kernel_layout, attributes.out_layout)
         != ("NHWC", "HWIO", "NHWC")
         or attributes.groups != 1
         or {*map(int, attributes.strides), *map(int, attributes.dilation)} != {1}
     ):
         return None
-    n, h, w, co = map(int, call.ty.shape)
+    n, h, w, co = shape
     r, columns, ci, _ = map(int, weights.ty.shape)
     return _Convolution(n, h, w, ci, co, r) if r == columns and r in (3, 5) else None
 
