@@ -30,21 +30,15 @@ def test_tune_a_c_program_says_how_much_faster_it_became():
 
 
 def test_the_flags_of_the_c_program_form_a_hypercube():
+    """The tutorial itself checks that they form a graph."""
     from tune_a_c_program import Subset
 
     flags = Subset("abcd")
-    assert [flags.index(value) for value in flags] == list(range(16))
     for value in flags:
         neighbours = flags.neighbours(value)
-        assert len(set(neighbours)) == 4
-        assert all(
-            len(value ^ neighbour) == 1 and value in flags.neighbours(neighbour)
-            for neighbour in neighbours
-        )
+        assert [len(value ^ neighbour) for neighbour in neighbours] == [1] * 4
         here = np.array(flags.coordinates(value))
-        assert all(
-            np.abs(here - flags.coordinates(neighbour)).sum() == 1 for neighbour in neighbours
-        )
+        assert all(np.abs(here - flags.coordinates(one)).sum() == 1 for one in neighbours)
     with pytest.raises(ValueError, match="allowed are the 16 vertices"):
         flags.index(frozenset("e"))
 
