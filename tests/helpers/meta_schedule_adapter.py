@@ -7,9 +7,8 @@ from math import inf
 
 import adapter
 import numpy as np
-from quick_tuning import builder, runner
+from quick_tuning import builder, count_scheduled, runner
 from relax_modules import product_and_softmax
-from tvm import relax
 from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
 from tvm.s_tir.meta_schedule.runner import PyRunner
@@ -17,7 +16,7 @@ from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower
-from autotvm_opevo.meta_schedule import as_target, open_database, tune_network
+from autotvm_opevo.meta_schedule import as_target, tune_network
 from autotvm_opevo.meta_schedule.measurer import Measurer
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, WORKLOAD_FILE
@@ -63,13 +62,8 @@ class MetaSchedule(adapter.Adapter):
 
     def applied(self):
         target = as_target("llvm")
-        with target, open_database(self.best.parent):
-            mod = relax.transform.MetaScheduleApplyDatabase()(
-                lower(bind_params(*_network("small")), target)
-            )
-        return sum(
-            bool(function.attrs.get("tirx.is_scheduled")) for _, function in mod.functions.items()
-        )
+        lowered = lower(bind_params(*_network("small")), target)
+        return count_scheduled(lowered, target, self.best.parent)
 
     @staticmethod
     def global_state():

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import tvm
+from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import TuningRecord
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
@@ -49,6 +50,14 @@ def timed(record, latency, target=None):
     return TuningRecord(
         record.trace, record.workload, [latency], target or record.target, record.args_info
     )
+
+
+def count_scheduled(lowered, target, folder):
+    """Number of operators of a network for which TVM takes a schedule of a database."""
+    with target, open_database(folder):
+        applied = relax.transform.MetaScheduleApplyDatabase()(lowered)
+    functions = applied.functions.values()
+    return sum(bool(function.attrs.get("tirx.is_scheduled")) for function in functions)
 
 
 def outputs(executables, inputs):

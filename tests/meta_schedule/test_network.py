@@ -10,7 +10,7 @@ import tvm
 from compared_networks import compared
 from meta_schedule_adapter import Builder, Runner
 from quick_network_tuning import tune, tune_module, tune_operator
-from quick_tuning import builder, outputs, runner
+from quick_tuning import builder, count_scheduled, outputs, runner
 from relax_modules import product_and_softmax
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
@@ -113,16 +113,8 @@ class TestFewerTrialsThanTasks:
         assert [row.trials for row in result.rows].count(0) == 3
         assert self.latencies(folder) == [False, False, False, True]
         assert result.comparison.outputs_match
-        mod = lower(bind_params(*workloads.mlp()), cpu())
-        with cpu(), open_database(folder / "best"):
-            applied = relax.transform.MetaScheduleApplyDatabase()(mod)
-        assert (
-            sum(
-                bool(function.attrs.get("tirx.is_scheduled"))
-                for _, function in applied.functions.items()
-            )
-            == 4
-        )
+        lowered = lower(bind_params(*workloads.mlp()), cpu())
+        assert count_scheduled(lowered, cpu(), folder / "best") == 4
         compile_network(*workloads.mlp(), cpu(), folder / "best")
         assert "no record" not in caplog.text
 
