@@ -156,7 +156,7 @@ def test_operators_on_tuples_and_shapes_have_names():
         "reshape(lv1[1, 4, 8, 8])",
         "nn.softmax(lv2[4, 64])",
     ]
-    assert_same(lower(mod, cpu(), operators_of(mod)), mod)
+    assert_same(build(lower(mod, cpu(), operators_of(mod)), cpu()), mod)
 
 
 @pytest.mark.usefixtures("here")
@@ -313,25 +313,19 @@ def test_where_two_operators_of_a_kind_are_wrong_all_are_taken_to_be():
 
 def test_a_network_is_lowered_without_any_operator(mod, broken):
     broken(*BREAKS)
-    assert_same(lower(mod, cpu(), [EVERYTHING]), mod)
+    assert_same(build(lower(mod, cpu(), [EVERYTHING]), cpu()), mod)
 
 
-def assert_same(lowered, mod):
-    """Of a lowered network, and as imported."""
-    actual, expected = outputs(
-        [build(lowered, cpu()), build(lower_as_imported(mod, cpu()), cpu())], random_inputs(mod)
-    )
+def assert_same(executable, mod):
+    """Of a network, and as imported."""
+    executables = [executable, build(lower_as_imported(mod, cpu()), cpu())]
+    actual, expected = outputs(executables, random_inputs(mod))
     np.testing.assert_allclose(actual[0], expected[0], rtol=1e-3, atol=1e-4)
 
 
 def assert_compiled_right(database, target=None):
     mod = convolution()
-    executables = [
-        compile_network(mod, None, target or cpu(), database),
-        build(lower_as_imported(mod, cpu()), cpu()),
-    ]
-    actual, expected = outputs(executables, random_inputs(mod))
-    np.testing.assert_allclose(actual[0], expected[0], rtol=1e-3, atol=1e-4)
+    assert_same(compile_network(mod, None, target or cpu(), database), mod)
 
 
 @pytest.mark.usefixtures("here", "two_rounds")
