@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 from autotvm_opevo.autotvm.rpc import DevicePoolError, addresses
 
-KEY = "cpu"
+KEY, HOST = "cpu", ("--host", "127.0.0.1")
 PATIENCE = 120  # seconds; processes start in a few of them unless the machine is busy
 
 
@@ -35,15 +35,7 @@ def farm(folder, count=2):
     output goes to `folder`.
     """
     with tracker(folder) as (port, processes):
-        server = [
-            "tvm.exec.rpc_server",
-            "--host",
-            "127.0.0.1",
-            "--tracker",
-            f"127.0.0.1:{port}",
-            "--key",
-            KEY,
-        ]
+        server = ["tvm.exec.rpc_server", *HOST, "--tracker", f"127.0.0.1:{port}", "--key", KEY]
         for i in range(count):
             first = free_port()
             processes.append(
@@ -62,34 +54,14 @@ def proxied_farm(folder, *keys):
     behind = []
     with tracker(folder) as (port, processes):
         proxy = free_port()
-        processes.append(
-            start(
-                folder / "proxy.log",
-                *(
-                    "tvm.exec.rpc_proxy",
-                    "--host",
-                    "127.0.0.1",
-                    "--port",
-                    proxy,
-                    "--port-end",
-                    proxy + 1,
-                ),
-                *("--tracker", f"127.0.0.1:{port}", "--web-port", 0),
-            )
-        )
+        command = ["tvm.exec.rpc_proxy", *HOST, "--port", proxy, "--port-end", proxy + 1]
+        command += ["--tracker", f"127.0.0.1:{port}", "--web-port", 0]
+        processes.append(start(folder / "proxy.log", *command))
 
         def start_device(key=KEY):
-            server = [
-                "tvm.exec.rpc_server",
-                "--host",
-                "127.0.0.1",
-                "--port",
-                proxy,
-                "--through-proxy",
-                "--key",
-                key,
-            ]
-            processes.append(start(folder / f"server{len(processes) - 2}.log", *server))
+            options = ["--port", proxy, "--through-proxy", "--key", key]
+            log = folder / f"server{len(processes) - 2}.log"
+            processes.append(start(log, "tvm.exec.rpc_server", *HOST, *options))
             behind.append(processes[-1])
 
         wait_for(
@@ -109,15 +81,7 @@ def tracker(folder):
     end, itself among them.
     """
     port = free_port()
-    command = [
-        "tvm.exec.rpc_tracker",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        port,
-        "--port-end",
-        port + 1,
-    ]
+    command = ["tvm.exec.rpc_tracker", *HOST, "--port", port, "--port-end", port + 1]
     # first: a server without a tracker retries only after 5 seconds
     processes = [start(folder / "tracker.log", *command)]
     try:
