@@ -13,14 +13,11 @@ network. What this machine can gain at most is said first.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from datetime import datetime
 from math import inf
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # or TVM downloads pre-tuned schedules
 
 import tvm
 from tvm import autotvm

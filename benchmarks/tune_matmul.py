@@ -14,14 +14,11 @@ which ``autotvm.apply_history_best`` reads, a plot of the best so far over time,
 import argparse
 import json
 import logging
-import os
 import random
 import time
 import timeit
 from datetime import datetime
 from pathlib import Path
-
-os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # or TVM downloads pre-tuned schedules
 
 import matplotlib
 
