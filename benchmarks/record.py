@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from tqdm import tqdm
@@ -152,18 +153,16 @@ def _measuring(task: Task) -> Iterator[tuple[LocalBuilder, LocalRunner]]:
     """What builds and runs configurations, as while tuning: some templates then omit what cannot be
     measured on its own.
     """
-    scope, before = autotvm.GLOBAL_SCOPE, autotvm.GLOBAL_SCOPE.in_tuning
     builder = LocalBuilder(_BUILD_TIMEOUT, build_func=create_shared)
     runner = LocalRunner(
         _RUN_TIMEOUT, number=1, repeat=_REPEAT, min_repeat_ms=_MIN_REPEAT_MS, cooldown_interval=0
     )
-    scope.in_tuning = True
     try:
-        runner.set_task(task)
-        builder.set_task(task, runner.get_build_kwargs())
-        yield builder, runner
+        with mock.patch.object(autotvm.GLOBAL_SCOPE, "in_tuning", True):
+            runner.set_task(task)
+            builder.set_task(task, runner.get_build_kwargs())
+            yield builder, runner
     finally:
-        scope.in_tuning = before
         builder.close()
         runner.close()
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
 from typing import Any
+from unittest import mock
 
 from tqdm import tqdm
 from tvm.autotvm.task import Task
@@ -158,7 +158,7 @@ def run_all(jobs: Sequence[Job], file: Path, workers: int) -> list[dict[str, Any
     done = {_key(result): result for result in read(file)}
     missing = [job for job in jobs if _key(job.key) not in done]
     with (
-        single_threaded_children(),
+        mock.patch.dict(os.environ, OMP_NUM_THREADS="1"),  # of each worker process
         ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
         tqdm(
             initial=len(jobs) - len(missing), total=len(jobs), unit="run", disable=None
@@ -180,17 +180,3 @@ def _key(result: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(
         result.get(name) for name in ("landscape", "digest", "tuner", "seed", "trials", "batch")
     )
-
-
-@contextmanager
-def single_threaded_children() -> Iterator[None]:
-    """Limit processes started in this context to one OpenMP thread each."""
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["OMP_NUM_THREADS"]
-        else:
-            os.environ["OMP_NUM_THREADS"] = before

@@ -8,9 +8,10 @@ import random
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, ClassVar
+from unittest import mock
 
 import numpy as np
 from tvm import autotvm
@@ -124,20 +125,14 @@ class Stopwatch:
         return call
 
 
-@contextmanager
-def in_process_features() -> Iterator[None]:
+def in_process_features() -> AbstractContextManager[Any]:
     """Let XGBTuner extract features in this process, and cache them for later runs on the same
     task.
 
     It otherwise starts worker processes each time it trains, which is most of the time of a replay.
     The features are the same.
     """
-    before = xgboost_cost_model.PopenPoolExecutor
-    xgboost_cost_model.PopenPoolExecutor = _InProcessExecutor
-    try:
-        yield
-    finally:
-        xgboost_cost_model.PopenPoolExecutor = before
+    return mock.patch.object(xgboost_cost_model, "PopenPoolExecutor", _InProcessExecutor)
 
 
 @contextmanager
