@@ -14,30 +14,26 @@ import sys
 
 from benchmarks import compare
 
-RATES = [f"OpEvo-published mutation_rate={q / 10}" for q in range(1, 10)]
-PARENTS = [f"OpEvo-published parents_size={size}" for size in (2, 4, 8, 16, 32)]
+# The values of each parameter's option, and its default.
+VALUES: dict[str, tuple[str, list[float], float]] = {
+    "q": ("mutation_rate", [q / 10 for q in range(1, 10)], 0.5),
+    "lambda": ("parents_size", [2, 4, 8, 16, 32], 8),
+}
 
 
 def main(arguments: list[str] | None = None) -> None:
     parameter, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
-    if parameter == "q":
-        compare.main(
-            rest,
-            RATES,
-            methods=["OpEvo-published mutation_rate=0.5"],
-            name="sensitivity q",
-            published_pictures=True,
-        )
-    elif parameter == "lambda":
-        compare.main(
-            rest,
-            PARENTS,
-            methods=["OpEvo-published parents_size=8"],
-            name="sensitivity lambda",
-            published_pictures=True,
-        )
-    else:
+    if parameter not in VALUES:
         sys.exit(f"the first argument must be q or lambda, {parameter!r} given")
+    option, values, default = VALUES[parameter]
+    tuner = f"OpEvo-published {option}="
+    compare.main(
+        rest,
+        [f"{tuner}{value}" for value in values],
+        methods=[f"{tuner}{default}"],
+        name=f"sensitivity {parameter}",
+        published_pictures=True,
+    )
 
 
 if __name__ == "__main__":
