@@ -71,7 +71,6 @@ def convert(cache: dict[str, Any], name: str) -> Landscape:
     return Landscape(
         name=name,
         values=values,
-        kinds=dict.fromkeys(knobs, "ordinal"),  # the file has no kinds
         knob_indices=np.array(
             [[values[knob].index(row[knob]) for knob in knobs] for row in rows], dtype=np.uint16
         ),

@@ -7,8 +7,8 @@ A file is a ``.npz`` of
 - ``time``, float32 [rows]: milliseconds; NaN if the configuration failed,
 - ``error``, uint8 [rows], optional: AutoTVM's error number; by default failures are run-time errors
   on the device,
-- ``meta``, JSON: ``name``, ``device``, ``problem``, ``source``, ``knobs``, ``values`` and ``kinds``
-  (both per knob); and, if AutoTVM can create the space, ``operator`` and ``target``.
+- ``meta``, JSON: ``name``, ``device``, ``problem``, ``source``, ``knobs`` and their ``values``;
+  and, if AutoTVM can create the space, ``operator`` and ``target``.
 """
 
 from __future__ import annotations
@@ -42,9 +42,6 @@ class Landscape:
     name : str
     values : dict of str to list
         Values of each knob, in AutoTVM's order.
-    kinds : dict of str to str
-        Kind of each knob: split, reorder, annotate or other for AutoTVM's, else ordinal or
-        categorical.
     knob_indices : array of int, shape (rows, knobs)
         Indices into `values`.
     time : array of float, shape (rows,)
@@ -57,7 +54,6 @@ class Landscape:
 
     name: str
     values: dict[str, list[Any]]
-    kinds: dict[str, str]
     knob_indices: Array
     time: Array
     error: Array
@@ -126,10 +122,9 @@ def load(path: str | PathLike[str]) -> Landscape:
                 file["error"] if "error" in file else np.where(np.isnan(time), RUNTIME_DEVICE, 0)
             )
             knobs = meta.pop("knobs")
-            values, kinds = (dict(zip(knobs, meta.pop(what))) for what in ("values", "kinds"))
-            return Landscape(
-                meta.pop("name", Path(path).stem), values, kinds, file["idx"], time, error, meta
-            )
+            values = dict(zip(knobs, meta.pop("values")))
+            name = meta.pop("name", Path(path).stem)
+            return Landscape(name, values, file["idx"], time, error, meta)
     except (KeyError, ValueError, OSError, EOFError, BadZipFile) as problem:
         raise ValueError(
             f"{path} is not a landscape: {type(problem).__name__}: {problem}"
@@ -143,7 +138,6 @@ def dump(landscape: Landscape) -> bytes:
         "name": landscape.name,
         "knobs": list(landscape.values),
         "values": list(landscape.values.values()),
-        "kinds": list(landscape.kinds.values()),
         **landscape.metadata,
     }
     file = io.BytesIO()

@@ -24,7 +24,6 @@ from tqdm import tqdm
 from tvm import autotvm
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.task import Task
-from tvm.autotvm.task.space import AnnotateSpace, OtherOptionSpace, ReorderSpace, SplitSpace
 from tvm.contrib.cc import create_shared
 
 from autotvm_opevo._utils.atomic_files import write_whole
@@ -45,12 +44,6 @@ _BEST, _ROUNDS = 32, 5
 _PLAUSIBLE = {MeasureErrorNo.NO_ERROR, MeasureErrorNo.INSTANTIATION_ERROR}
 # Folders with spaces of their own.
 _GROUPS = {"topi": operators.TOPI, "topi-held-out": operators.TOPI_HELD_OUT}
-_KINDS = {
-    SplitSpace: "split",
-    ReorderSpace: "reorder",
-    AnnotateSpace: "annotate",
-    OtherOptionSpace: "other",
-}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -197,10 +190,6 @@ def empty(operator: str, target: str, task: autotvm.task.Task) -> Landscape:
             knob: [entity_value(entity) for entity in transform.entities]
             for knob, transform in space.items()
         },
-        kinds={
-            knob: next(kind for of, kind in _KINDS.items() if isinstance(transform, of))
-            for knob, transform in space.items()
-        },
         knob_indices=np.empty((0, len(space)), dtype=np.uint16),
         time=np.empty(0, dtype=np.float32),
         error=np.empty(0, dtype=np.uint8),
@@ -217,7 +206,6 @@ def _extended(
     return Landscape(
         landscape.name,
         landscape.values,
-        landscape.kinds,
         np.concatenate([landscape.knob_indices, landscape.knob_indices_of(indices)]),
         np.concatenate([landscape.time, times]),
         np.concatenate([landscape.error, errors]),

@@ -13,12 +13,7 @@ def test_a_landscape_survives_a_round_trip(tmp_path):
     whole, path = landscape(), tmp_path / "tiny.npz"
     path.write_bytes(dump(whole))
     read = load(path)
-    assert (read.name, read.values, read.kinds, read.metadata) == (
-        whole.name,
-        whole.values,
-        whole.kinds,
-        whole.metadata,
-    )
+    assert (read.name, read.values, read.metadata) == (whole.name, whole.values, whole.metadata)
     np.testing.assert_array_equal(read.knob_indices, whole.knob_indices)
     np.testing.assert_array_equal(read.time, whole.time)
     np.testing.assert_array_equal(read.error, whole.error)
@@ -39,11 +34,7 @@ def test_rows_are_looked_up_and_missing_ones_fail_to_instantiate():
 
 def test_failures_without_an_error_number_are_device_errors(tmp_path):
     whole, path = landscape(), tmp_path / "tiny.npz"
-    meta = {
-        "knobs": list(whole.values),
-        "values": list(whole.values.values()),
-        "kinds": list(whole.kinds.values()),
-    }
+    meta = {"knobs": list(whole.values), "values": list(whole.values.values())}
     np.savez(path, idx=whole.knob_indices, time=whole.time, meta=json.dumps(meta))
     read = load(path)
     assert read.name == "tiny"

@@ -119,14 +119,7 @@ def test_xgbtuner_trains_on_the_knobs(tmp_path):
     values = {f"k{i}": list(range(6)) for i in range(3)}
     knob_indices = np.stack(np.unravel_index(np.arange(216), (6, 6, 6), order="F"), axis=1)
     time = 1.0 + knob_indices.sum(axis=1)
-    whole = Landscape(
-        "sums",
-        values,
-        dict.fromkeys(values, "ordinal"),
-        knob_indices,
-        time,
-        np.zeros(216, dtype=int),
-    )
+    whole = Landscape("sums", values, knob_indices, time, np.zeros(216, dtype=int))
     with tuners.in_process_features():
         tuner = tuners.make(KNOBS, replay.task(whole), seed=0)
         tuner.tune(80, replay.measure_option(whole))

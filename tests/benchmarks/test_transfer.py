@@ -20,14 +20,7 @@ def folder(tmp_path):
             (1 + number) * (1 + abs(indices - [3, 7, 1]) @ [0.4, 0.1, 0.5]) * np.exp(noise)
         )
         milliseconds[indices[:, 0] == 5] = np.nan
-        landscape = Landscape(
-            f"kernel_{device}",
-            values,
-            dict.fromkeys(values, "ordinal"),
-            indices,
-            milliseconds,
-            np.zeros(144),
-        )
+        landscape = Landscape(f"kernel_{device}", values, indices, milliseconds, np.zeros(144))
         (tmp_path / f"kernel_{device}.npz").write_bytes(dump(landscape))
     return tmp_path
 

@@ -16,7 +16,5 @@ def landscape(gaps=True):
     error = np.zeros(len(rows), dtype=np.uint8)
     error[2::5] = 2 + np.arange(len(error[2::5])) % 3
     time[error > 0] = np.nan
-    kinds = {"a": "ordinal", "b": "ordinal", "switch": "categorical"}
-    return Landscape(
-        "tiny", values, kinds, np.array(rows), time, error, {"device": "none", "problem": "none"}
-    )
+    metadata = {"device": "none", "problem": "none"}
+    return Landscape("tiny", values, np.array(rows), time, error, metadata)
