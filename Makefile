@@ -118,17 +118,8 @@ bench-sensitivity: setup
 	@$(RUN) -m benchmarks.sensitivity q $(ARGS)
 	@$(RUN) -m benchmarks.sensitivity lambda $(ARGS)
 
-bench-hardware: setup
-	@$(RUN) -m benchmarks.hardware $(ARGS)
-
-bench-overhead: setup
-	@$(RUN) -m benchmarks.overhead $(ARGS)
-
-bench-network: setup
-	@$(RUN) -m benchmarks.network $(ARGS)
-
-bench-transfer: setup
-	@$(RUN) -m benchmarks.transfer $(ARGS)
+bench-hardware bench-overhead bench-network bench-transfer: bench-%: setup
+	@$(RUN) -m benchmarks.$* $(ARGS)
 
 figures: setup
 	@$(RUN) tutorials/draw_topologies.py $(ARGS)
