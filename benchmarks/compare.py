@@ -7,7 +7,7 @@ trials?
 
 The tuners are this package's and AutoTVM's, unmodified, at their defaults; all run through
 ``tuner.tune``, in batches of 8 (Droplet: 16, its default). A stopped comparison resumes. The folder
-``--out`` gets ``runs.csv``, ``tables.md`` and ``pictures/``.
+``--out`` gets ``runs.jsonl``, ``tables.md`` and ``pictures/``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks import plots, publish
 from benchmarks.curves import curves
 from benchmarks.landscape import FOLDER
 from benchmarks.runs import find_landscapes, jobs, run_all
-from benchmarks.tables import BASELINE, everywhere, merge_xgb, summary, tables, write_csv
+from benchmarks.tables import BASELINE, everywhere, merge_xgb, summary, tables
 from benchmarks.tuners import NAMES, NO_TRANSFER
 
 
@@ -83,7 +83,6 @@ def main(
         parser.error(str(error))
     made = jobs(files, options.tuners, options.mode, options.seeds, options.trials, options.batch)
     results = run_all(made, options.out / "runs.jsonl", options.workers)
-    write_csv(results, options.out / "runs.csv")
     text = tables(results, methods)
     (options.out / "tables.md").write_text(text)
     # of an earlier choice of landscapes

@@ -15,7 +15,7 @@ tuners find where the emulator extrapolates may not be as fast on the GPU.
 - ``meta``, JSON: ``template``, ``args`` and ``target`` of the task; ``device`` and ``source``.
 
 ``pip install scikit-learn`` first. A stopped comparison resumes. The folder ``--out`` gets
-``runs.jsonl``, ``runs.csv``, ``tables.md`` and the fitted emulators.
+``runs.jsonl``, ``tables.md`` and the fitted emulators.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tvm.autotvm.task.task import deserialize_args
 from benchmarks import markdown, publish, runs
 from benchmarks.landscape import INSTANTIATION_ERROR
 from benchmarks.resume import read
-from benchmarks.tables import summary, tables, write_csv
+from benchmarks.tables import summary, tables
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Sizes = dict[str, Array]  # parts of each tile, shape (configurations, parts)
@@ -344,7 +344,6 @@ def main(arguments: list[str] | None = None) -> None:
             job.prepare()  # not in several processes at once
         found = runs.run_all(jobs, options.out / "runs.jsonl", options.workers)
         results = relative_to_best(found, read(options.out / "runs.jsonl"))
-        write_csv(results, options.out / "runs.csv")
         text, short = tables(results, options.tuners[:1]), summary(results)
         (options.out / "tables.md").write_text(text)
     if options.publish:

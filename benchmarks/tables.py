@@ -1,11 +1,9 @@
-"""Results as a CSV file of all runs, and as Markdown tables."""
+"""Results as Markdown tables."""
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,29 +48,6 @@ beats one of the other. Bold is significant: paired sign-flip tests with Holm's 
 family-wise error rate of 5% over a table. A tie does not show equality. All of it is about seeds on
 these search spaces, not about other spaces; against deterministic tuners it is slightly
 overconfident."""
-
-
-def write_csv(results: Iterable[dict[str, Any]], path: Path) -> None:
-    """Write one row per run."""
-    with open(path, "w", newline="") as file:
-        table = csv.writer(file)
-        at, to = [f"best_at_{n}" for n in CHECKPOINTS], [f"trials_to_{goal:.0%}" for goal in GOALS]
-        table.writerow(
-            ["landscape", "tuner", "seed", "trials", "measured", "tuner_seconds", *at, *to]
-        )
-        for result in results:
-            best = curve(result)
-            key = [result[name] for name in ("landscape", "tuner", "seed", "trials", "measured")]
-            scores = [f"{best[n - 1]:.4f}" if n <= len(best) else "" for n in CHECKPOINTS]
-            reached = [trials_to(best, goal) for goal in GOALS]
-            table.writerow(
-                [
-                    *key,
-                    f"{result['seconds']:.3f}",
-                    *scores,
-                    *(int(t) if t < np.inf else "" for t in reached),
-                ]
-            )
 
 
 def tables(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
