@@ -21,10 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import plots, publish
-from benchmarks.curves import curves
 from benchmarks.landscape import FOLDER
 from benchmarks.runs import find_landscapes, jobs, run_all
-from benchmarks.tables import BASELINE, everywhere, merge_xgb, summary, tables
+from benchmarks.tables import BASELINE, curves, everywhere, merge_xgb, summary, tables
 from benchmarks.tuners import NAMES, NO_TRANSFER
 
 

@@ -1,4 +1,4 @@
-"""Results as Markdown tables."""
+"""The best so far of runs, as fractions of the optimum, and their tables in Markdown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks import markdown
-from benchmarks.curves import Curves, curve, curves, seconds_to
 from benchmarks.runs import HIDDEN, KNOBS
 from benchmarks.statistics import (
     difference,
@@ -20,6 +19,8 @@ from benchmarks.statistics import (
 )
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Run = dict[str, Any]  # a result of `benchmarks.runs.run`
+Curves = dict[str, dict[str, Array]]  # by landscape and tuner, shape (seeds, trials)
 
 CHECKPOINTS = (16, 32, 64, 128, 256, 512)
 GOALS = (0.90, 0.95, 0.99)
@@ -50,7 +51,36 @@ these search spaces, not about other spaces; against deterministic tuners it is 
 overconfident."""
 
 
-def tables(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
+def curve(run: Run) -> Array:
+    """The best so far after every trial, shape (trials,)."""
+    best = np.zeros(run["trials"])
+    for trial, fraction, _ in run["steps"]:
+        best[trial - 1 :] = fraction
+    return best
+
+
+def curves(runs: Iterable[Run]) -> Curves:
+    """The best so far of all runs."""
+    grouped: dict[str, dict[str, list[Array]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        grouped[run["landscape"]][run["tuner"]].append(curve(run))
+    return {
+        landscape: {tuner: np.array(some) for tuner, some in by.items()}
+        for landscape, by in grouped.items()
+    }
+
+
+def _seconds_to_goal(run: Run) -> float:
+    """Until the best so far reaches the goal, or all that were spent if it never does: a constant
+    per trial, and the tuner's own.
+    """
+    return next(
+        (trial * SECONDS_PER_TRIAL + own for trial, best, own in run["steps"] if best >= GOAL),
+        run["trials"] * SECONDS_PER_TRIAL + run["seconds"],
+    )
+
+
+def tables(results: list[Run], methods: Iterable[str]) -> str:
     """Markdown: averages, and each method against the baselines, over all landscapes, those with
     known and those with hidden constraints; then notes, and each landscape."""
     by = curves(results)
@@ -69,7 +99,7 @@ def tables(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
     return "\n\n".join(filter(None, [*whole, pooled, *parts, _NOTES, *each])) + "\n"
 
 
-def summary(results: list[dict[str, Any]]) -> str:
+def summary(results: list[Run]) -> str:
     """Markdown: means over all landscapes, in a narrow table; with ratios to the baseline, and
     fewer other columns, if it ran on all of them.
     """
@@ -102,7 +132,7 @@ def summary(results: list[dict[str, Any]]) -> str:
     )
 
 
-def ratios(results: Iterable[dict[str, Any]]) -> tuple[str, str]:
+def ratios(results: Iterable[Run]) -> tuple[str, str]:
     """Markdown: trials to each goal and seconds to one as ratios to the baseline's, over all
     landscapes, if there are several, and of each; empty if the baseline did not run on all.
     """
@@ -120,13 +150,13 @@ def ratios(results: Iterable[dict[str, Any]]) -> tuple[str, str]:
     )
 
 
-def _ratios(merged: list[dict[str, Any]]) -> tuple[dict[str, list[str]], list[list[str]]]:
+def _ratios(merged: list[Run]) -> tuple[dict[str, list[str]], list[list[str]]]:
     """By tuner, over all landscapes; and a row for each landscape and tuner."""
     by = curves(merged)
     tuners = everywhere(by)
     if BASELINE not in tuners:
         return {}, []
-    runs: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for result in merged:
         runs[result["landscape"], result["tuner"]].append(result)
 
@@ -134,9 +164,8 @@ def _ratios(merged: list[dict[str, Any]]) -> tuple[dict[str, list[str]], list[li
         """One that did not reach a goal counts with all that was spent."""
         some = runs[landscape, tuner]
         trials = np.array([[trials_to(curve(run), goal) for run in some] for goal in GOALS])
-        seconds = np.array([seconds_to(run, GOAL, SECONDS_PER_TRIAL) for run in some])
-        spent = np.array([run["trials"] * SECONDS_PER_TRIAL + run["seconds"] for run in some])
-        return [*np.minimum(trials, some[0]["trials"]), np.minimum(seconds, spent)]
+        seconds = np.array([_seconds_to_goal(run) for run in some])
+        return [*np.minimum(trials, some[0]["trials"]), seconds]
 
     rng = np.random.default_rng(0)
     pooled: dict[str, list[str]] = {}
@@ -162,7 +191,7 @@ def _interval(ratio: tuple[float, float, float]) -> str:
     return "{:.2f} ({:.2f} to {:.2f})".format(*ratio)
 
 
-def overall(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
+def overall(results: list[Run], methods: Iterable[str]) -> str:
     """All landscapes together, for the tuners that ran on all of them; XGBTuner is one tuner,
     whatever its features.
     """
@@ -178,7 +207,7 @@ def overall(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
     )
 
 
-def merge_xgb(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def merge_xgb(results: Iterable[Run]) -> list[Run]:
     """The same results with XGBTuner as one tuner, whatever its features."""
     return [
         {**result, "tuner": "XGB" if result["tuner"] == KNOBS else result["tuner"]}
@@ -186,7 +215,7 @@ def merge_xgb(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def averages(by: Curves, results: list[dict[str, Any]]) -> str:
+def averages(by: Curves, results: list[Run]) -> str:
     """One row per tuner, in a table for each set of landscapes that some tuner supports."""
     tuners = _tuners(by)
     searched = {
@@ -206,7 +235,7 @@ def averages(by: Curves, results: list[dict[str, Any]]) -> str:
     return "\n\n".join(parts)
 
 
-def _average(by: Curves, tuners: list[str], results: list[dict[str, Any]]) -> str:
+def _average(by: Curves, tuners: list[str], results: list[Run]) -> str:
     rows = []
     for tuner in tuners:
         runs = [of[tuner] for of in by.values()]

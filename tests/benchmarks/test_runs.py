@@ -11,10 +11,10 @@ from tvm import TVMError
 from tvm.autotvm.measure import MeasureResult
 
 from benchmarks import ablation, compare, operators, record, replay, runs, sensitivity, tables
-from benchmarks.curves import curve
 from benchmarks.landscape import dump, load
 from benchmarks.resume import read
 from benchmarks.runs import Job, run
+from benchmarks.tables import curve
 
 OPERATOR = "registers-64"
 
