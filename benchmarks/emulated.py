@@ -116,12 +116,11 @@ class Pool:
     def can_run(self, index: Array) -> Array:
         """Whether CUDA's limits let configurations run."""
         threads, shared = self.block(self.sizes(index))
-        valid: Array = (
+        return (
             (threads.prod(axis=1) <= _MAX_THREADS)
             & (threads[:, 0] <= _MAX_THREADS_Z)
             & (4 * shared <= _MAX_SHARED)
         )
-        return valid
 
     def features(self, index: Array) -> Array:
         """What run times are predicted from: log2 of all sizes, of their products over tiles with
@@ -133,8 +132,7 @@ class Pool:
         parts = sorted({of.shape[1] for of in logs.values()} - {1})
         sums = [sum(of for of in logs.values() if of.shape[1] == number) for number in parts]
         block = np.log2(np.stack([threads.prod(axis=1), shared], axis=1))
-        features: Array = np.concatenate([*logs.values(), *sums, block], axis=1)
-        return features
+        return np.concatenate([*logs.values(), *sums, block], axis=1)
 
     def training_set(self) -> tuple[Array, Array]:
         """Features and the logarithms of run times, of what ran."""
@@ -183,12 +181,10 @@ class Regression:
     def predict(self, x: Array) -> Array:
         """Predictions at `x`, shape (n, features)."""
         z = self._standardize(x)
-        predicted: Array = (self._trees.predict(z) + self._process.predict(z)) / 2
-        return predicted
+        return (self._trees.predict(z) + self._process.predict(z)) / 2
 
     def _standardize(self, x: Array) -> Array:
-        standard: Array = (x[:, self._varying] - self._mean) / self._scale
-        return standard
+        return (x[:, self._varying] - self._mean) / self._scale
 
 
 class Emulator:

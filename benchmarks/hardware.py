@@ -91,11 +91,10 @@ def _measure_option(target: tvm.target.Target) -> dict[str, Any]:
         "min_repeat_ms": 50 if target.kind.name == "llvm" else 150,
         "cooldown_interval": 0,
     }
-    option: dict[str, Any] = autotvm.measure_option(
+    return autotvm.measure_option(
         builder=autotvm.LocalBuilder(timeout=_TIMEOUT),
         runner=autotvm.LocalRunner(timeout=_TIMEOUT, **effort),
     )
-    return option
 
 
 def _rotated(names: list[str], seed: int) -> list[str]:

@@ -115,10 +115,9 @@ class _Tabulated:
 
 def measure_option(landscape: Landscape, batch: int = 8) -> dict[str, Any]:
     """Create ``tune``'s ``measure_option``, for batches of `batch` configurations."""
-    option: dict[str, Any] = autotvm.measure_option(
+    return autotvm.measure_option(
         builder=NoBuilder(n_parallel=batch), runner=LookUp(landscape, n_parallel=batch)
     )
-    return option
 
 
 class NoBuilder(Builder):
