@@ -92,25 +92,17 @@ def _template(key: str, hidden: bool) -> tuple[te.Schedule, list[te.Tensor]]:
     cfg = autotvm.get_config()
     for knob, values in landscape.values.items():
         cfg.define_knob(knob, values)
+
+    def is_tabulated(entities: dict[str, Any]) -> bool:
+        row = [values.index(entities[knob].val) for knob, values in landscape.values.items()]
+        return landscape.config_indices(np.array([row]))[0] in landscape
+
     if not hidden and len(landscape) < landscape.size:
-        cfg.multi_filter(_Tabulated(landscape))
+        cfg.multi_filter(is_tabulated)
     cfg.add_flop(_FLOP)
     tensor = te.placeholder((1,), name="x")
     result = te.compute((1,), lambda i: tensor[i], name="y")
     return te.create_schedule(result.op), [tensor, result]
-
-
-class _Tabulated:
-    """Predicate: whether entities are a row of the table."""
-
-    def __init__(self, landscape: Landscape) -> None:
-        self._landscape = landscape
-
-    def __call__(self, entities: dict[str, Any]) -> bool:
-        indices = [
-            values.index(entities[knob].val) for knob, values in self._landscape.values.items()
-        ]
-        return self._landscape.config_indices(np.array([indices]))[0] in self._landscape
 
 
 def measure_option(landscape: Landscape, batch: int = 8) -> dict[str, Any]:
