@@ -33,20 +33,13 @@ def add_option(parser: ArgumentParser) -> None:
 
 
 def _section(name: str) -> str:
-    try:
-        _check(name)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
-    return name
-
-
-def _check(section: str) -> None:
-    link = f"(tables/{section}.md)"
+    link = f"(tables/{name}.md)"
     if not any(link in page.read_text() for page in PAGES.glob("*.md")):
-        raise ValueError(
-            f"no page in {PAGES} links to the section {section}: add a link {link} to the page "
-            "where its results are told"
+        raise ArgumentTypeError(
+            f"no page in {PAGES} links to the section {name}: add a link {link} to the page where "
+            "its results are told"
         )
+    return name
 
 
 def publish(
@@ -74,13 +67,7 @@ def publish(
         A folder of pictures, which replace those of the section.
     summary : str, optional
         Markdown for the page; by default the text.
-
-    Raises
-    ------
-    ValueError
-        If no page links to such a section.
     """
-    _check(section)
     command = _command(name, sys.argv[1:] if arguments is None else arguments)
     tables = PAGES / "tables"
     tables.mkdir(exist_ok=True)

@@ -132,6 +132,7 @@ class TestDocument:
         words = " ".join(line.rstrip("\\").strip() for line in command)
         assert words == f"python -m benchmarks.compare {' '.join(arguments)}"
 
-    def test_a_section_without_a_link_is_an_error(self):
-        with pytest.raises(ValueError, match="links to the section gpu"):
-            publish.publish("gpu", "", "compare", [])
+    def test_a_section_without_a_link_is_refused_before_anything_runs(self, capsys):
+        with pytest.raises(SystemExit):
+            hardware.main(["--publish", "gpu"])
+        assert "links to the section gpu" in capsys.readouterr().err
