@@ -12,8 +12,8 @@ from typing import Any
 from autotvm_opevo.search.transfer import Source, thin_out
 from autotvm_opevo.topology import Topology
 
-# Maximum number of results of each task in a file.
-_RESULTS = 32
+# Of each task; and how many of its results a file has at most.
+TRIALS, _RESULTS = 64, 32
 
 # image, channels in and out, kernel, stride
 CONVOLUTIONS = [

@@ -1,4 +1,4 @@
-"""Record the tuning records that the package bundles for AutoTVM on CPUs.
+"""Record the tuning records that the package bundles for AutoTVM on CPUs, into the package.
 
 All tasks get as many trials, and learn from each other, but not from an earlier prior.
 """
@@ -21,7 +21,7 @@ from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.history import prior_file, read_history
 from autotvm_opevo.autotvm.targets import local_cpu_target
-from benchmarks.layers import CONVOLUTIONS, DENSE, DEPTHWISE, write_prior
+from benchmarks.layers import CONVOLUTIONS, DENSE, DEPTHWISE, TRIALS, write_prior
 
 
 def layers() -> tuple[tvm.IRModule, dict[str, Any]]:
@@ -67,25 +67,19 @@ def layers() -> tuple[tvm.IRModule, dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", default=local_cpu_target(), help="default: this machine's CPU")
-    parser.add_argument("--trials", type=int, default=64, help="of each task (default: 64)")
-    parser.add_argument(
-        "--log", help="AutoTVM log; resumed if it exists (default: a temporary one)"
-    )
-    parser.add_argument("--output", type=Path, help="default: the package's file")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        log = Path(options.log or f"{temporary}/layers.json")
-        mod, params = layers()
-        target = tvm.target.Target(options.target)
-        tasks = extract(fold(mod, params), target).tasks
-        trials = len(tasks) * options.trials
+    target = tvm.target.Target(parser.parse_args().target)
+    mod, params = layers()
+    tasks = extract(fold(mod, params), target).tasks
+    trials = len(tasks) * TRIALS
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "layers.json")
         with mock.patch.object(tuner_module, "prior", return_value=()):
             tune_network(
                 mod, params, target, log, trials, task_scheduler="equal", seed=0, evaluate=False
             )
         history = read_history([log], Path())
         write_prior(
-            options.output or prior_file(target),
+            prior_file(target),
             {name: history.sources(name, target) for name in sorted({task.name for task in tasks})},
         )
 

@@ -1,4 +1,4 @@
-"""Record the tuning records that the package bundles for MetaSchedule on CPUs.
+"""Record the tuning records that the package bundles for MetaSchedule on CPUs, into the package.
 
     # ten minutes
     .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2"
@@ -41,6 +41,7 @@ from benchmarks.layers import (
     MEANS,
     POOLS,
     SOFTMAX,
+    TRIALS,
     WINOGRAD,
     write_prior,
 )
@@ -152,7 +153,7 @@ def layers(kind: str) -> tuple[tvm.IRModule, dict[str, Any]]:
     return (mod if kind == "winograd" else relax.transform.LegalizeOps(FAST_MATH)(mod)), params
 
 
-def record(kind: str, target: tvm.target.Target, folder: Path, trials: int) -> None:
+def record(kind: str, target: tvm.target.Target, folder: Path) -> None:
     """Tune the layers of a kind with as many trials for each of their tasks."""
     mod, params = layers(kind)
     tasks = extract_tasks(lower_for_tuning(mod, params, target), target)
@@ -162,28 +163,19 @@ def record(kind: str, target: tvm.target.Target, folder: Path, trials: int) -> N
         "seed": 0,
         "evaluate": False,
     }
-    tune_network(mod, params, target, folder, len(tasks) * trials, **options)
+    tune_network(mod, params, target, folder, len(tasks) * TRIALS, **options)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Record the tuning records that the package bundles for MetaSchedule on CPUs."
-    )
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", default=local_cpu_target(), help="default: this machine's CPU")
-    parser.add_argument("--trials", type=int, default=64, help="of each task (default: 64)")
-    parser.add_argument(
-        "--work-dir",
-        help="MetaSchedule's work directory; resumed if it exists (default: a temporary one)",
-    )
-    parser.add_argument("--output", type=Path, help="default: the package's file")
-    options = parser.parse_args()
+    target = as_target(parser.parse_args().target)
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(options.work_dir or temporary)
-        target = as_target(options.target)
+        folder = Path(temporary)
         with mock.patch.object(strategy_module, "prior", return_value=()):
             for kind in KINDS:
-                record(kind, target, folder, options.trials)
-        write_prior(options.output or prior_file(target), {"": read_history([folder])})
+                record(kind, target, folder)
+        write_prior(prior_file(target), {"": read_history([folder])})
 
 
 if __name__ == "__main__":
