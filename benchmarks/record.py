@@ -1,8 +1,7 @@
 """Measure whole AutoTVM spaces on this machine, as landscapes for `benchmarks.compare`.
 
-    python -m benchmarks.record matmul-64                     # a quarter of an hour
-    python -m benchmarks.record C2 --part 0.1 --out c2.npz    # a random tenth
-    python -m benchmarks.record topi topi-held-out            # TOPI's templates for x86
+    python -m benchmarks.record matmul-64              # a quarter of an hour
+    python -m benchmarks.record topi topi-held-out     # TOPI's templates for x86
 
 Configurations are built in batches on all cores, and run one after the other while nothing is
 built. Each batch is saved, and a stopped recording resumes. Finally the best configurations are
@@ -57,9 +56,6 @@ def main(arguments: list[str] | None = None) -> None:
         help=f"some of {', '.join(names)}; the first two are groups",
     )
     parser.add_argument("--target", default="llvm -mcpu=core-avx2")
-    parser.add_argument(
-        "--part", type=float, default=1.0, help="random fraction of the space (default: 1.0)"
-    )
     parser.add_argument("--out", type=Path, help="output file (default: in benchmarks/landscapes)")
     options = parser.parse_args(arguments)
     chosen = [operator for name in options.operators for operator in _GROUPS.get(name, [name])]
@@ -68,7 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
     for operator in chosen:
         path = options.out or _file(operator)
         try:
-            landscape = record(operator, options.target, options.part, path)
+            landscape = record(operator, options.target, path)
         except (RuntimeError, ValueError) as problem:
             sys.exit(str(problem))
         failed = np.isnan(landscape.time).mean()
@@ -84,8 +80,8 @@ def _file(operator: str) -> Path:
     return FOLDER / group / f"{operator}.npz"
 
 
-def record(operator: str, target: str, part: float, path: Path) -> Landscape:
-    """Measure a random part of an operator's space, except for the configurations already in the
+def record(operator: str, target: str, path: Path) -> Landscape:
+    """Measure an operator's space in random order, except for the configurations already in the
     file.
 
     Raises
@@ -93,10 +89,8 @@ def record(operator: str, target: str, part: float, path: Path) -> Landscape:
     RuntimeError
         If all configurations of the first batch fail.
     ValueError
-        If `part` is out of range, or the file is of another operator, target or machine.
+        If the file is of another operator, target or machine.
     """
-    if not 0 < part <= 1:
-        raise ValueError(f"--part must be greater than 0 and at most 1, {part} given")
     task = operators.task(operator, target)
     fresh = empty(operator, target, task)
     landscape = load(path) if path.exists() else fresh
@@ -104,16 +98,14 @@ def record(operator: str, target: str, part: float, path: Path) -> Landscape:
         raise ValueError(
             f"{path} is the landscape of another operator, target or machine: use another --out"
         )
-    chosen = np.random.default_rng(0).permutation(landscape.size)[: round(part * landscape.size)]
-    missing = [index for index in map(int, chosen) if index not in landscape]
+    order = np.random.default_rng(0).permutation(landscape.size)
+    missing = [index for index in map(int, order) if index not in landscape]
     if not missing and landscape.metadata.get("best_timed_again"):
         return landscape
     path.parent.mkdir(parents=True, exist_ok=True)
     with (
         _measuring(task) as (builder, runner),
-        tqdm(
-            initial=len(chosen) - len(missing), total=len(chosen), desc=operator, disable=None
-        ) as progress,
+        tqdm(initial=len(landscape), total=landscape.size, desc=operator, disable=None) as progress,
     ):
         for first in range(0, len(missing), _BATCH):
             batch = missing[first : first + _BATCH]
