@@ -8,7 +8,7 @@ Both tuners have the same task, builder, runner and batches, of as many configur
 cores. XGBTuner has a number of trials; OpEvoTuner has as much time as they took. The best
 configuration of each, and OpEvoTuner's after as many trials, are then built again, checked against
 numpy, and timed beside the untuned schedule. The output folder, named at the end, has both logs,
-which ``autotvm.apply_history_best`` reads, a plot of the best so far over time, and figures.
+which ``autotvm.apply_history_best`` and ``autotvm_opevo report`` read, and figures.
 """
 
 import argparse
@@ -20,11 +20,6 @@ import timeit
 from datetime import datetime
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
 import numpy as np
 import tvm
 from tqdm import tqdm
@@ -223,28 +218,6 @@ def numpy_gflops(task):
     return task.flop / (min(timeit.repeat(lambda: x @ y, number=10, repeat=5)) / 10) / 1e9
 
 
-def plot(curves, path):
-    """Plot the best so far over seconds; curves have the seconds and the GFLOPS of each trial."""
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    for name, (seconds, scores) in curves.items():
-        axes.step(
-            seconds,
-            np.maximum.accumulate(scores),
-            where="post",
-            label=f"{name}, {len(scores)} trials",
-        )
-    axes.set(
-        xlabel="seconds",
-        ylabel="best GFLOPS so far",
-        ylim=(0, None),
-        title="One operator, one run of each tuner",
-    )
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
 def compare(now, name):
     """How much faster OpEvoTuner's configuration is than XGBTuner's, in a part of a sentence;
     GFLOPS by name.
@@ -359,12 +332,13 @@ def main(arguments=None):
         f"Seconds in the tuners themselves: {own_seconds[BASELINE]:.1f} in {BASELINE}, "
         f"{own_seconds[OURS]:.1f} in {OURS}."
     )
-    plot({name: (ends[name], gflops[name]) for name in tuners}, out / "best_so_far.png")
     figures = {"now": now, "best": best, "trials": trials, "seconds": seconds}
     (out / "figures.json").write_text(
         json.dumps({"target": str(target), "seed": options.seed, "untuned": untuned, **figures})
     )
-    print(f"logs and plot: {out}")
+    print(f"logs: {out}")
+    both = " ".join(map(str, logs.values()))
+    print(f"The best so far over time: python -m autotvm_opevo report {both} -o report.html")
     if said := interference(best, now):
         print(said)
     print(f"\n{conclusion(now, trials, seconds)}")

@@ -10,7 +10,7 @@ import tvm
 from benchmarks import tune_matmul
 
 
-def test_it_compares_the_tuners_and_writes_logs_plot_and_figures(tmp_path, capsys, monkeypatch):
+def test_it_compares_the_tuners_and_writes_logs_and_figures(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(tune_matmul, "SHAPE", (32, 32, 32))
     monkeypatch.setattr(tune_matmul, "ROUNDS", 2)
     tune_matmul.main(["--trials", "2", "--out", str(tmp_path)])
@@ -19,7 +19,6 @@ def test_it_compares_the_tuners_and_writes_logs_plot_and_figures(tmp_path, capsy
         for name in ("OpEvoTuner", "XGBTuner")
     }
     assert trials["XGBTuner"] == 2 <= trials["OpEvoTuner"]
-    assert (tmp_path / "best_so_far.png").stat().st_size > 5_000
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert figures["trials"] == {**trials, "OpEvoTuner, as many trials": 2}
     assert (
