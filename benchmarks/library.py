@@ -47,7 +47,7 @@ def _arrays(task: Task) -> tuple[list[Any], str]:
         for tensor in tensors[:-1]
     ]
     return arrays, "NT" if task.name.startswith("dense") else next(
-        (a for a in task.args if a in ("NN", "TN", "NT")), ""
+        (a for a in task.args if a in ("NN", "TN", "NT")), "NN" if "matmul" in task.name else ""
     )
 
 

@@ -16,7 +16,6 @@ import json
 import logging
 import random
 import time
-import timeit
 from datetime import datetime
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from autotvm_opevo import OpEvoTuner
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
 from autotvm_opevo.autotvm.targets import as_target, check_device, local_cpu_target
 from autotvm_opevo.tuning.workers import call_once
+from benchmarks import library
 from benchmarks.tuners import Stopwatch
 
 # Rows, depth and columns of the matrix multiplication on a CPU.
@@ -211,13 +211,6 @@ def time_in_turn(task, functions, device, rounds=None):
     return (task.flop / seconds.min(axis=0) / 1e9).tolist()
 
 
-def numpy_gflops(task):
-    """GFLOPS of numpy's BLAS on all cores; the template above uses one."""
-    rng = np.random.default_rng(0)
-    x, y = (rng.standard_normal(shape, dtype="float32") for shape in (SHAPE[:2], SHAPE[1:]))
-    return task.flop / (min(timeit.repeat(lambda: x @ y, number=10, repeat=5)) / 10) / 1e9
-
-
 def compare(now, name):
     """How much faster OpEvoTuner's configuration is than XGBTuner's, in a part of a sentence;
     GFLOPS by name.
@@ -321,7 +314,8 @@ def main(arguments=None):
     )
     print(f"{'untuned':<26}{untuned:>12.1f}")
     if target.kind.name == "llvm":
-        print(f"{'numpy':<26}{numpy_gflops(task):>12.1f}   (on all cores, the others on one)")
+        numpy = 1e3 * library.tflops(task)
+        print(f"{'numpy':<26}{numpy:>12.1f}   (on all cores, the others on one)")
     for name, one in gflops.items():
         cost = f"{one.argmax() + 1:>11}{trials[name]:>7}{seconds[name]:>10.1f}"
         print(f"{name:<26}{now[name]:>12.1f}{best[name]:>20.1f}{cost}")
