@@ -5,11 +5,11 @@ from __future__ import annotations
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import tvm
 
 from autotvm_opevo._utils.cpu_cores import idle_cores
+from autotvm_opevo.tuning.this_machine import cpuinfo
 
 
 def environment(target: str) -> dict[str, str]:
@@ -30,11 +30,7 @@ def environment(target: str) -> dict[str, str]:
 
 def processor() -> str:
     """The CPU's model name, or its architecture where the system does not tell the model."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    return next(
-        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")),
-        platform.machine(),
-    )
+    return cpuinfo().get("model name", platform.machine())
 
 
 def _version(*packages: str) -> str:

@@ -102,7 +102,7 @@ class ThisMachine:
         codegen = self._tvm.target.codegen
         system_cpu = getattr(codegen, "llvm_get_system_cpu", str)()
         version = getattr(codegen, "llvm_version_major", int)()
-        model = _cpuinfo().get("model name", platform.processor())
+        model = cpuinfo().get("model name", platform.processor())
         about = f"{platform.machine()} {model} {sorted(reported_features())} {_WIDE_AT_LEAST}"
         digest = hashlib.sha256(about.encode()).hexdigest()[:16]
         machine = [self._tvm.__version__, version, system_cpu, digest]
@@ -246,7 +246,7 @@ def missing(features: Iterable[str]) -> list[str]:
 def reported_features() -> frozenset[str]:
     """What this processor says it has, in plain lower case; empty if unknown."""
     if _CPUINFO.exists():
-        cpu = _cpuinfo()
+        cpu = cpuinfo()
         words = (cpu.get("flags") or cpu.get("Features", "")).split()
     elif sys.platform == "darwin":
         text = subprocess.run(_SYSCTL, capture_output=True, text=True, timeout=10).stdout
@@ -261,7 +261,7 @@ def _plain(feature: str) -> str:
     return re.sub("[._-]", "", feature).lower()
 
 
-def _cpuinfo() -> dict[str, str]:
+def cpuinfo() -> dict[str, str]:
     """What Linux says of the first processor; empty elsewhere."""
     lines = _CPUINFO.read_text().splitlines() if _CPUINFO.exists() else []
     fields = [line.partition(":") for line in lines]
