@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import tvm
 
+from benchmarks import markdown
+
 # The last is not a tuner but the vendor's library.
 TUNERS = [
     "G-BFS",
@@ -72,35 +74,30 @@ def tables(runs: list[dict[str, Any]]) -> str:
     repeats = sorted({len(some) for some in by.values()})
     trials = sorted({run["trials"] for run in runs})
     kind = tvm.target.Target(first["target"]).kind.name
-    lines = [
-        f"{first['device']}, {first['target']}, TVM {first['tvm']}; best TFLOPS after "
-        f"{_or(trials)} trials: mean ± standard",
-        f"deviation of {_or(repeats)} "
-        f"runs{'.' if kind == 'cuda' else '; the operators are smaller than on a GPU.'}",
-        "",
-        f"| operator | {' | '.join(names)} | paper: G-BFS | N-A2C | AutoTVM | OpEvo |",
-        "|---" * (1 + len(names) + 4) + "|",
-    ]
+    rows = []
     for operator in PAPER:
         if any((operator, tuner) in by for tuner in names):
             row = [[run["tflops"] for run in by[operator, tuner]] for tuner in names]
             cells = [_mean(values, _decimals(row)) for values in row]
-            lines.append(f"| {operator} | {' | '.join([*cells, *_paper(operator)])} |")
-    lines += [
-        "",
-        "| tuner | seconds per run | share of the tuner | failed trials |",
-        "|---|---|---|---|",
-    ]
+            rows.append([operator, *cells, *_paper(operator)])
+    times = []
     for tuner in (name for name in names if name != "library"):
         mine = [run for run in runs if run["tuner"] == tuner]
         seconds, own = (
             np.array([run[what] for run in mine]) for what in ("seconds", "tuner_seconds")
         )
         failed = np.mean([run["failures"] / run["measured"] for run in mine])
-        lines.append(
-            f"| {tuner} | {_mean(seconds, 0)} | {own.sum() / seconds.sum():.2%} | {failed:.0%} |"
+        times.append(
+            [tuner, _mean(seconds, 0), f"{own.sum() / seconds.sum():.2%}", f"{failed:.0%}"]
         )
-    return "\n".join(lines)
+    head = ["operator", *names, "paper: G-BFS", "N-A2C", "AutoTVM", "OpEvo"]
+    columns = ["tuner", "seconds per run", "share of the tuner", "failed trials"]
+    return (
+        f"{first['device']}, {first['target']}, TVM {first['tvm']}; best TFLOPS after "
+        f"{_or(trials)} trials: mean ± standard deviation of {_or(repeats)} "
+        f"runs{'.' if kind == 'cuda' else '; the operators are smaller than on a GPU.'}\n\n"
+        f"{markdown.table(head, rows)}\n\n{markdown.table(columns, times)}"
+    )
 
 
 def _paper(operator: str) -> list[str]:
