@@ -58,12 +58,16 @@ class IsotropicKernel(GraphKernel):
         )
 
 
-class CategoricalKernel(GraphKernel):
-    """All values of a knob are equally far apart: no graph."""
+class WithoutLogSums(GraphKernel):
+    """Knobs alone: no products of parts of several tiles."""
 
     @staticmethod
     def groups(parts: Sequence[int]) -> list[list[int]]:
         return []
+
+
+class CategoricalKernel(WithoutLogSums):
+    """All values of a knob are equally far apart: no graph."""
 
     def encode(self, configurations: Any) -> Array:
         return np.array(list(configurations), dtype=float).reshape(-1, self.size)
@@ -73,14 +77,6 @@ class CategoricalKernel(GraphKernel):
 
     def gram(self, x1: Array, x2: Array, inverse_lengthscales: Array) -> Array:
         return np.exp(-np.tensordot(inverse_lengthscales, x1.T[:, :, None] != x2.T[:, None, :], 1))
-
-
-class WithoutLogSums(GraphKernel):
-    """Knobs alone: no products of parts of several tiles."""
-
-    @staticmethod
-    def groups(parts: Sequence[int]) -> list[list[int]]:
-        return []
 
 
 class RegularizedLaplacianKernel(CategoricalKernel):
@@ -217,18 +213,11 @@ class OnlyChildren(OpEvo):
     patience = sys.maxsize
 
 
-class AlsoRandomCandidates(RandomCandidates):
+class AlsoRandomCandidates(OpEvo):
     """Candidates are children and as many random configurations."""
 
     def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
-        return list(
-            dict.fromkeys(
-                [
-                    *OpEvo._candidates(self, parents, portfolio),
-                    *super()._candidates(parents, portfolio),
-                ]
-            )
-        )
+        return list(dict.fromkeys([*super()._candidates(parents, portfolio), *self._random(200)]))
 
 
 class AlsoNeighbours(OpEvo):
