@@ -76,10 +76,7 @@ def main(
     )
     publish.add_option(parser)
     options = parser.parse_args(arguments)
-    try:
-        files = find_landscapes(options.landscapes)
-    except FileNotFoundError as error:
-        parser.error(str(error))
+    files = find_landscapes(options.landscapes, parser)
     made = jobs(files, options.tuners, options.mode, options.seeds, options.trials, options.batch)
     results = run_all(made, options.out / "runs.jsonl", options.workers)
     text = tables(results, methods)

@@ -322,10 +322,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     publish.add_option(parser)
     options = parser.parse_args(arguments)
-    try:
-        files = runs.find_landscapes(options.pools)
-    except FileNotFoundError as error:
-        parser.error(str(error))
+    files = runs.find_landscapes(options.pools, parser)
     if options.quality:
         text = short = markdown.table(QUALITY, [quality(Pool(file)) for file in files])
     else:

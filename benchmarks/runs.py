@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -61,19 +62,15 @@ class Job:
         return _prepared(self.path, self.hidden)
 
 
-def find_landscapes(paths: Iterable[Path]) -> list[Path]:
-    """All landscape files among files and folders.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a folder has none, which would be left out in silence.
+def find_landscapes(paths: Iterable[Path], parser: ArgumentParser) -> list[Path]:
+    """All landscape files among files and folders; an error of the command line for a folder that
+    has none, which would be left out in silence.
     """
     files: list[Path] = []
     for path in paths:
         found = sorted(path.glob("*.npz")) if path.is_dir() else [path]
         if not found:
-            raise FileNotFoundError(f"no landscapes (*.npz) in {path}")
+            parser.error(f"no landscapes (*.npz) in {path}")
         files += found
     return files
 

@@ -178,10 +178,7 @@ def main(arguments=None):
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
-    try:
-        found = list(pairs(find_landscapes(options.landscapes), options.sources))
-    except FileNotFoundError as error:
-        parser.error(str(error))
+    found = list(pairs(find_landscapes(options.landscapes, parser), options.sources))
     if not found:
         least = (
             "three landscapes of the same kernel (two with --sources each)"
