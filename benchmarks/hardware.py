@@ -61,6 +61,7 @@ def run_all(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
     """The results of all runs; those missing from the file are executed, and appended as they
     finish.
     """
+    about = environment(options.target)
     jobs = [
         {
             "operator": operator,
@@ -68,19 +69,13 @@ def run_all(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
             "seed": seed,
             "trials": options.trials,
             "target": options.target,
+            **about,
         }
         for seed in range(options.repeats)
         for operator in options.operators
         for tuner in _rotated(options.tuners, seed)  # each tuner is first in turn
     ]
-    about = environment(options.target)
-    keys = ("operator", "tuner", "seed", "trials", "target")
-    return run_missing(
-        [{**job, **about} for job in jobs],
-        lambda job: run(*(job[key] for key in keys)),
-        file,
-        unit="run",
-    )
+    return run_missing(jobs, run, file, unit="run")
 
 
 def _measure_option(target: tvm.target.Target) -> dict[str, Any]:
@@ -102,15 +97,15 @@ def _rotated(names: list[str], seed: int) -> list[str]:
     return names[first:] + names[:first]
 
 
-def run(operator: str, tuner: str, seed: int, trials: int, target: str) -> dict[str, Any]:
+def run(job: dict[str, Any]) -> dict[str, Any]:
     """Tune an operator once."""
-    task = operators.task(operator, target)
+    task, tuner = operators.task(job["operator"], job["target"]), job["tuner"]
     if tuner == "library":
         tflops = library.tflops(task)
         return {"unsupported": True} if tflops is None else {"tflops": tflops}
     if not tuners.handles(tuner, task):
         return {"unsupported": True}
-    search = tuners.make(tuner, task, seed)
+    search = tuners.make(tuner, task, job["seed"])
     own = tuners.Stopwatch(search)
     failures = measured = 0
 
@@ -121,7 +116,7 @@ def run(operator: str, tuner: str, seed: int, trials: int, target: str) -> dict[
 
     start = time.perf_counter()
     with tuners.quiet():
-        search.tune(n_trial=trials, measure_option=_measure_option(task.target), callbacks=[count])
+        search.tune(job["trials"], _measure_option(task.target), callbacks=[count])
     return {
         "tflops": search.best_flops / 1e12,
         "measured": measured,
