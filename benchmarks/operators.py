@@ -61,28 +61,28 @@ def _is_gpu(target: Target) -> bool:
     return target.kind.name != "llvm"
 
 
+def _of(template: str, *arguments: Any) -> Callable[[Target], Task]:
+    return lambda target: autotvm.task.create(template, args=arguments, target=target)
+
+
+def _of_this_module(template: str, *arguments: Any) -> Callable[[Target], Task]:
+    return _of(f"autotvm_opevo/{template}", *arguments)
+
+
+def _dense(template: str, rows: int, inputs: int, outputs: int) -> Callable[[Target], Task]:
+    tensors = te.placeholder((rows, inputs), name="X"), te.placeholder((outputs, inputs), name="Y")
+    return _of(template, *tensors, None, "float32")
+
+
 # --- CUDA
-
-
-def _dense_cuda(n: int, k: int, m: int) -> Callable[[Target], Task]:
-    tensors = te.placeholder((n, k), name="X"), te.placeholder((m, k), name="Y")
-    return lambda target: autotvm.task.create(
-        "dense_large_batch.gpu", args=(*tensors, None, "float32"), target=target
-    )
 
 
 def _conv2d_cuda(
     image: tuple[int, ...], kernel: tuple[int, ...], stride: int, padding: int
 ) -> Callable[[Target], Task]:
     tensors = te.placeholder(image, name="I"), te.placeholder(kernel, name="K")
-    arguments = (*tensors, (stride, stride), (padding, padding), (1, 1), "float32")
-    return lambda target: autotvm.task.create("conv2d_nchw.cuda", args=arguments, target=target)
-
-
-def _of_this_module(template: str, *arguments: Any) -> Callable[[Target], Task]:
-    return lambda target: autotvm.task.create(
-        f"autotvm_opevo/{template}", args=arguments, target=target
-    )
+    attributes = (stride, stride), (padding, padding), (1, 1), "float32"
+    return _of("conv2d_nchw.cuda", *tensors, *attributes)
 
 
 @autotvm.template("autotvm_opevo/batch_matmul.cuda")
@@ -137,9 +137,9 @@ def batch_matmul_cuda(
 
 
 _CUDA: dict[str, Callable[[Target], Task]] = {
-    "MM1": _dense_cuda(512, 1024, 1024),
-    "MM2": _dense_cuda(512, 1024, 4096),
-    "MM3": _dense_cuda(512, 4096, 1024),
+    "MM1": _dense("dense_large_batch.gpu", 512, 1024, 1024),
+    "MM2": _dense("dense_large_batch.gpu", 512, 1024, 4096),
+    "MM3": _dense("dense_large_batch.gpu", 512, 4096, 1024),
     "BMM1": _of_this_module("batch_matmul.cuda", 960, 128, 128, 64, "NN"),
     "BMM2": _of_this_module("batch_matmul.cuda", 960, 128, 128, 64, "TN"),
     "BMM3": _of_this_module("batch_matmul.cuda", 960, 128, 64, 128, "NT"),
@@ -306,10 +306,6 @@ def reordered_matmul_cpu(n: int, k: int, m: int) -> tuple[te.Schedule, list[te.T
 # --- TOPI's own templates for x86
 
 
-def _topi(template: str, *arguments: Any) -> Callable[[Target], Task]:
-    return lambda target: autotvm.task.create(f"{template}.x86", args=arguments, target=target)
-
-
 def _conv2d_x86(
     channels: int, size: int, kernels: int, kernel: int, stride: int
 ) -> Callable[[Target], Task]:
@@ -317,7 +313,7 @@ def _conv2d_x86(
         te.placeholder((1, channels, size, size), name="I"),
         te.placeholder((kernels, channels, kernel, kernel), name="K"),
     )
-    return _topi("conv2d_NCHWc", *tensors, *_convolution(kernel, stride))
+    return _of("conv2d_NCHWc.x86", *tensors, *_convolution(kernel, stride))
 
 
 def _depthwise_x86(channels: int, size: int, stride: int) -> Callable[[Target], Task]:
@@ -325,7 +321,7 @@ def _depthwise_x86(channels: int, size: int, stride: int) -> Callable[[Target], 
         te.placeholder((1, channels, size, size), name="I"),
         te.placeholder((channels, 1, 3, 3), name="K"),
     )
-    return _topi("depthwise_conv2d_NCHWc", *tensors, *_convolution(3, stride))
+    return _of("depthwise_conv2d_NCHWc.x86", *tensors, *_convolution(3, stride))
 
 
 def _convolution(kernel: int, stride: int) -> tuple[Any, ...]:
@@ -333,14 +329,9 @@ def _convolution(kernel: int, stride: int) -> tuple[Any, ...]:
     return (stride,) * 2, (kernel // 2,) * 4, (1, 1), "NCHW", "NCHW", "float32"
 
 
-def _dense_x86(template: str, rows: int, inputs: int, outputs: int) -> Callable[[Target], Task]:
-    tensors = te.placeholder((rows, inputs), name="X"), te.placeholder((outputs, inputs), name="Y")
-    return _topi(template, *tensors, None, "float32")
-
-
 def _batch_matmul_x86(batch: int, n: int, k: int, m: int) -> Callable[[Target], Task]:
     tensors = te.placeholder((batch, n, k), name="X"), te.placeholder((batch, m, k), name="Y")
-    return _topi("batch_matmul", *tensors, None, "float32", False, True)
+    return _of("batch_matmul.x86", *tensors, None, "float32", False, True)
 
 
 TOPI: dict[str, Callable[[Target], Task]] = {
@@ -351,8 +342,8 @@ TOPI: dict[str, Callable[[Target], Task]] = {
     "mobilenet-conv1x1": _conv2d_x86(512, 7, 1024, 1, 1),
     "mobilenet-depthwise": _depthwise_x86(1024, 7, 1),
     "mobilenet-depthwise-s2": _depthwise_x86(256, 28, 2),
-    "mobilenet-dense": _dense_x86("dense_nopack", 1, 1024, 1000),
-    "bert-small-pooler": _dense_x86("dense_pack", 1, 512, 512),
+    "mobilenet-dense": _dense("dense_nopack.x86", 1, 1024, 1000),
+    "bert-small-pooler": _dense("dense_pack.x86", 1, 512, 512),
     "bert-small-scores": _batch_matmul_x86(8, 128, 64, 128),
 }
 TOPI_HELD_OUT: dict[str, Callable[[Target], Task]] = {
@@ -360,7 +351,7 @@ TOPI_HELD_OUT: dict[str, Callable[[Target], Task]] = {
     "mobilenet-conv3x3s2": _conv2d_x86(3, 224, 32, 3, 2),
     "mobilenet-v2-conv1x1": _conv2d_x86(32, 112, 16, 1, 1),
     "mobilenet-depthwise-7s2": _depthwise_x86(512, 14, 2),
-    "resnet50-dense": _dense_x86("dense_nopack", 1, 2048, 1000),
+    "resnet50-dense": _dense("dense_nopack.x86", 1, 2048, 1000),
     "bert-small-attention": _batch_matmul_x86(8, 128, 128, 64),
 }
 

@@ -151,7 +151,7 @@ class TestRecord:
     @pytest.fixture
     def tiny_operator(self, monkeypatch, tmp_path):
         """A space of TOPI's with 6 configurations, and the folder of recordings."""
-        group = {"tiny": operators._dense_x86("dense_nopack", 1, 2, 4)}
+        group = {"tiny": operators._dense("dense_nopack.x86", 1, 2, 4)}
         for names in (operators.TOPI, operators._CPU):
             monkeypatch.setitem(names, "tiny", group["tiny"])
         monkeypatch.setattr(record, "_GROUPS", {"topi": group})
