@@ -28,7 +28,7 @@ from autotvm_opevo import OpEvoTuner
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
 from autotvm_opevo.autotvm.targets import as_target, check_device, local_cpu_target
 from autotvm_opevo.tuning.workers import call_once
-from benchmarks import library
+from benchmarks import library, operators
 from benchmarks.tuners import Stopwatch
 
 # Rows, depth and columns of the matrix multiplication on a CPU.
@@ -82,12 +82,7 @@ def make_task(target):
     GPU.
     """
     if "gpu" in target.keys:
-        from tvm import topi  # noqa: F401  registers the template
-
-        tensors = te.placeholder((512, 1024), name="x"), te.placeholder((1024, 1024), name="y")
-        return autotvm.task.create(
-            "dense_large_batch.gpu", args=(*tensors, None, "float32"), target=target
-        )
+        return operators.task("MM1", target)
     return autotvm.task.create("autotvm_opevo/matmul", args=(*SHAPE, "float32"), target=target)
 
 
