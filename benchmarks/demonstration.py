@@ -34,7 +34,6 @@ from benchmarks.tune_matmul import (
 # Of the best that is known, and of what was measured while tuning, a good configuration reaches so
 # much when it is rebuilt.
 GOOD = 0.9
-COLUMNS = "s", "trials", "GFLOPS while tuning", "rebuilt"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -50,20 +49,12 @@ def main(arguments: list[str] | None = None) -> None:
         help="draw what both tuners' rebuilt configurations reach, run by run",
     )
     options = parser.parse_args(arguments)
+    command = [sys.executable, "-m", "benchmarks.tune_matmul"]
     runs = []
     for seed in range(options.seeds):
         folder = options.out / str(seed)
         if not (folder / "figures.json").exists():
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.tune_matmul",
-                "--seed",
-                str(seed),
-                "--out",
-                str(folder),
-            ]
-            subprocess.run(command, check=True)
+            subprocess.run([*command, "--seed", str(seed), "--out", str(folder)], check=True)
         runs.append(json.loads((folder / "figures.json").read_text()))
     gflops = rebuilt(options.out, runs)
     text = table(runs, gflops)
@@ -98,28 +89,13 @@ def table(runs: list[dict[str, Any]], rebuilt: list[dict[str, float]]) -> str:
     for run, now in zip(runs, rebuilt):
         row = [str(run["seed"])]
         for name in (BASELINE, EQUAL_TRIALS, OURS):
-            row += [
-                f"{run['seconds'][name]:.0f}",
-                str(run["trials"][name]),
-                f"{run['best'][name]:.1f}",
-                f"{now[name]:.1f}",
-            ]
-        rows.append(
-            [
-                *row,
-                f"{now[EQUAL_TRIALS] / now[BASELINE]:.2f}",
-                f"{now[OURS] / now[BASELINE]:.2f}",
-                f"{now[OURS] / known:.2f}",
-            ]
-        )
-    head = [
-        "seed",
-        *(
-            f"{name}: {what}" if what == "s" else what
-            for name in (BASELINE, EQUAL_TRIALS, OURS)
-            for what in COLUMNS
-        ),
-    ]
+            row += [f"{run['seconds'][name]:.0f}", str(run["trials"][name])]
+            row += [f"{run['best'][name]:.1f}", f"{now[name]:.1f}"]
+        ratios = now[EQUAL_TRIALS] / now[BASELINE], now[OURS] / now[BASELINE], now[OURS] / known
+        rows.append([*row, *(f"{ratio:.2f}" for ratio in ratios)])
+    head = ["seed"]
+    for name in (BASELINE, EQUAL_TRIALS, OURS):
+        head += [f"{name}: s", "trials", "GFLOPS while tuning", "rebuilt"]
     head += ["ratio, as many trials", "ratio, as long", "of the best known"]
     count = len(runs)
     ahead = {
