@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -103,10 +104,19 @@ def record(operator: str, target: str, path: Path) -> Landscape:
     if not missing and landscape.metadata.get("best_timed_again"):
         return landscape
     path.parent.mkdir(parents=True, exist_ok=True)
+    builder = LocalBuilder(_BUILD_TIMEOUT, build_func=create_shared)
+    runner = LocalRunner(
+        _RUN_TIMEOUT, number=1, repeat=_REPEAT, min_repeat_ms=_MIN_REPEAT_MS, cooldown_interval=0
+    )
     with (
-        _measuring(task) as (builder, runner),
+        closing(builder),
+        closing(runner),
+        # some templates then omit what cannot be measured on its own
+        mock.patch.object(autotvm.GLOBAL_SCOPE, "in_tuning", True),
         tqdm(initial=len(landscape), total=landscape.size, desc=operator, disable=None) as progress,
     ):
+        runner.set_task(task)
+        builder.set_task(task, runner.get_build_kwargs())
         for first in range(0, len(missing), _BATCH):
             batch = missing[first : first + _BATCH]
             inputs = _inputs(task, batch)
@@ -131,25 +141,6 @@ def record(operator: str, target: str, path: Path) -> Landscape:
     _time_again(landscape, best, np.array(rounds))
     write_whole(path, [dump(landscape)])
     return landscape
-
-
-@contextmanager
-def _measuring(task: Task) -> Iterator[tuple[LocalBuilder, LocalRunner]]:
-    """What builds and runs configurations, as while tuning: some templates then omit what cannot be
-    measured on its own.
-    """
-    builder = LocalBuilder(_BUILD_TIMEOUT, build_func=create_shared)
-    runner = LocalRunner(
-        _RUN_TIMEOUT, number=1, repeat=_REPEAT, min_repeat_ms=_MIN_REPEAT_MS, cooldown_interval=0
-    )
-    try:
-        with mock.patch.object(autotvm.GLOBAL_SCOPE, "in_tuning", True):
-            runner.set_task(task)
-            builder.set_task(task, runner.get_build_kwargs())
-            yield builder, runner
-    finally:
-        builder.close()
-        runner.close()
 
 
 def _inputs(task: Task, indices: Iterable[int]) -> list[MeasureInput]:
@@ -195,13 +186,11 @@ def _extended(
     """A landscape with more configurations."""
     times = np.array(_milliseconds(results), dtype=np.float32)
     errors = np.array([result.error_no for result in results], dtype=np.uint8)
-    return Landscape(
-        landscape.name,
-        landscape.values,
-        np.concatenate([landscape.knob_indices, landscape.knob_indices_of(indices)]),
-        np.concatenate([landscape.time, times]),
-        np.concatenate([landscape.error, errors]),
-        landscape.metadata,
+    return replace(
+        landscape,
+        knob_indices=np.concatenate([landscape.knob_indices, landscape.knob_indices_of(indices)]),
+        time=np.concatenate([landscape.time, times]),
+        error=np.concatenate([landscape.error, errors]),
     )
 
 
