@@ -34,20 +34,9 @@ def main(
     name: str = "compare",
     published_pictures: bool = False,
 ) -> None:
-    """Run the command.
-
-    Parameters
-    ----------
-    arguments : list of str, optional
-        The command line; by default that of the process.
-    tuners : sequence of str
-        The allowed tuners, which run by default, but for the one without transfer.
-    methods : sequence of str
-        Those to compare with every other tuner, the baselines.
-    name : str
-        Of the benchmark's module, followed by its own arguments.
-    published_pictures : bool
-        Whether ``--publish`` includes pictures.
+    """Run the command. `tuners` are allowed, and run by default, but for the one without transfer;
+    `methods` are compared with each other one; `name` is the module's, followed by its own
+    arguments.
     """
     parser = argparse.ArgumentParser(description="Compare tuners on recorded search spaces.")
     parser.add_argument(
@@ -94,14 +83,8 @@ def main(
         }
         plots.draw(together, f"{len(merged)} search spaces", options.picture)
     if options.publish:
-        publish.publish(
-            options.publish,
-            text,
-            name,
-            arguments,
-            options.out / "pictures" if published_pictures else None,
-            summary(results),
-        )
+        pictures = options.out / "pictures" if published_pictures else None
+        publish.publish(options.publish, text, name, arguments, pictures, summary(results))
     print(text)
 
 
