@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -22,8 +23,8 @@ def draw(curves: Mapping[str, Array], title: str, path: Path) -> None:
     path : Path
         Its folder is created if missing.
     """
-    plt = _pyplot()
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes: Any = figure.subplots()
     for tuner, runs in curves.items():
         low, median, high = np.quantile(runs, [0.25, 0.5, 0.75], axis=0)
         trials = np.arange(1, len(median) + 1)
@@ -37,7 +38,6 @@ def draw(curves: Mapping[str, Array], title: str, path: Path) -> None:
     axes.legend(fontsize="small", ncol=2)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 def draw_pairs(
@@ -46,10 +46,10 @@ def draw_pairs(
     """Draw a row for each pair of values, a baseline's and a method's, sorted by their ratio, with
     a line between both.
     """
-    plt = _pyplot()
     baseline, method = np.array(sorted(pairs, key=lambda pair: pair[1] / pair[0])).T
     rows = np.arange(len(baseline))
-    figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
+    figure = Figure(figsize=(7, 2.8), layout="constrained")
+    axes: Any = figure.subplots()
     axes.hlines(rows, baseline, method, color="lightgray", linewidth=3, zorder=0)
     axes.scatter(baseline, rows, color="tab:orange", label=labels[0])
     axes.scatter(method, rows, color="tab:blue", label=labels[1])
@@ -57,13 +57,3 @@ def draw_pairs(
     axes.legend(loc="upper left")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-def _pyplot() -> Any:
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    return pyplot
