@@ -29,7 +29,7 @@ from autotvm_opevo import OpEvo, Space
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.transfer import Source, TransferModel
 from autotvm_opevo.topology import Discrete
-from benchmarks import replay
+from benchmarks import markdown, replay
 from benchmarks.landscape import FOLDER, load
 from benchmarks.runs import find_landscapes
 from benchmarks.statistics import trials_to
@@ -212,32 +212,25 @@ def print_tables(found, curves):
     alone, transfer = curves["alone"], curves["transfer"]
     rng = np.random.default_rng(0)
     checkpoints = [t for t in (8, 16, 32, 64, 128, 256, 512) if t <= alone.shape[2]]
-    print(
-        f"{len(found)} pairs, {alone.shape[1]} seeds\n"
-        f"{'trials':<10}{'alone':>8}{'transfer':>10}   difference (95% interval)"
-    )
+    rows = []
     for t in checkpoints:
         difference = transfer[..., t - 1] - alone[..., t - 1]
+        means = [f"{some[..., t - 1].mean():.3f}" for some in (alone, transfer)]
         low, high = interval(difference, rng)
-        print(
-            f"{t:<10}{alone[..., t - 1].mean():>8.3f}{transfer[..., t - 1].mean():>10.3f}"
-            f"   {difference.mean():+.3f} ({low:+.3f} to {high:+.3f})"
-        )
+        rows.append([t, *means, f"{difference.mean():+.3f} ({low:+.3f} to {high:+.3f})"])
     for goal in (0.95, 0.99):
         needed = [np.mean([_median(runs, goal) for runs in some]) for some in (alone, transfer)]
-        print(
-            f"to {goal:.0%}    {needed[0]:>8.0f}{needed[1]:>10.0f}   ratio "
-            f"{needed[1] / needed[0]:.2f}"
-        )
-    title = f"after 8 and {checkpoints[-1]} trials"
-    print(f"\n{title:<56}{'alone':>14}{'transfer':>16}   their best 8")
-    for (target, others), mine, theirs in zip(found, alone, transfer):
+        ratio = f"ratio {needed[1] / needed[0]:.2f}"
+        rows.append([f"to {goal:.0%}", *(f"{trials:.0f}" for trials in needed), ratio])
+    head = ["trials", "alone", "transfer", "difference (95% interval)"]
+    print(f"{len(found)} pairs, {alone.shape[1]} seeds\n\n{markdown.table(head, rows)}\n")
+    rows = []
+    for (target, others), *both in zip(found, alone, transfer):
         name = f"{others[0].stem if len(others) == 1 else f'{len(others)} others'} -> {target.stem}"
-        cells = [
-            f"{some[:, t - 1].mean():.2f}" for some in (mine, theirs) for t in (8, checkpoints[-1])
-        ]
-        scores = f"{cells[0]:>8}{cells[1]:>6}{cells[2]:>10}{cells[3]:>6}"
-        print(f"{name:<56}{scores}{best_of(others, target):>15.2f}")
+        scores = [f"{some[:, t - 1].mean():.2f}" for some in both for t in (8, checkpoints[-1])]
+        rows.append([name, *scores, f"{best_of(others, target):.2f}"])
+    after = [f"{name} @{t}" for name in ("alone", "transfer") for t in (8, checkpoints[-1])]
+    print(markdown.table(["pair", *after, "their best 8"], rows))
 
 
 def _median(runs, goal):

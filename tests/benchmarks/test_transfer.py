@@ -33,12 +33,12 @@ def test_other_devices_help_from_the_first_batch_on(folder, capsys, monkeypatch,
     )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{pairs} pairs, 3 seeds"
-    trials, alone, with_transfer, *_ = lines[2].split()
-    assert trials == "8"
+    trials, alone, with_transfer, *_ = lines[4].split(" | ")
+    assert trials == "| 8"
     assert float(alone) < 0.9 < float(with_transfer)
     others = "kernel_A" if sources == "each" else "2 others"
     assert sum("-> kernel_" in line for line in lines) == pairs
-    assert any(line.startswith(f"{others} -> kernel_B") for line in lines)
+    assert any(line.startswith(f"| {others} -> kernel_B") for line in lines)
 
 
 @pytest.mark.parametrize("mislead", ["shuffled", "inverted"])
