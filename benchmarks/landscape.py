@@ -151,16 +151,16 @@ def dump(landscape: Landscape) -> bytes:
     return file.getvalue()
 
 
-def entity_value(entity: Any) -> Any:
-    """The value of an AutoTVM entity, for JSON.
+def knob_values(config_space: Any) -> dict[str, list[Any]]:
+    """The values of each knob of an AutoTVM space, for JSON."""
+    return {
+        knob: [_value(entity) for entity in transform.entities]
+        for knob, transform in config_space.space_map.items()
+    }
 
-    Raises
-    ------
-    TypeError
-        If it is not an AutoTVM entity.
-    """
-    for attribute in ("size", "perm", "anns", "val"):
+
+def _value(entity: Any) -> Any:
+    for attribute in ("size", "perm", "anns"):
         if hasattr(entity, attribute):
-            value = getattr(entity, attribute)
-            return list(value) if attribute != "val" else value
-    raise TypeError(f"entity must be an AutoTVM entity, {entity!r} given")
+            return list(getattr(entity, attribute))
+    return entity.val

@@ -30,7 +30,7 @@ from autotvm_opevo._utils.atomic_files import write_whole
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
 from benchmarks import operators
 from benchmarks.environment import environment
-from benchmarks.landscape import FOLDER, Array, Landscape, dump, entity_value, load
+from benchmarks.landscape import FOLDER, Array, Landscape, dump, knob_values, load
 
 # Configurations in a batch.
 _BATCH = 64
@@ -166,14 +166,11 @@ def _time_again(landscape: Landscape, best: Sequence[int], rounds: Array) -> Non
 
 def empty(operator: str, target: str, task: autotvm.task.Task) -> Landscape:
     """A landscape without any measurement yet."""
-    space = task.config_space.space_map
+    values = knob_values(task.config_space)
     return Landscape(
         name=operator,
-        values={
-            knob: [entity_value(entity) for entity in transform.entities]
-            for knob, transform in space.items()
-        },
-        knob_indices=np.empty((0, len(space)), dtype=np.uint16),
+        values=values,
+        knob_indices=np.empty((0, len(values)), dtype=np.uint16),
         time=np.empty(0, dtype=np.float32),
         error=np.empty(0, dtype=np.uint8),
         metadata={"operator": operator, "target": target, **environment(target)},

@@ -22,7 +22,7 @@ from tvm.autotvm.measure.measure import Builder, Runner
 from tvm.autotvm.task import Task
 
 from benchmarks import operators
-from benchmarks.landscape import Landscape, entity_value
+from benchmarks.landscape import Landscape, knob_values
 
 # The landscapes of tasks without an operator, by the tasks' argument.
 _LANDSCAPES: dict[str, Landscape] = {}
@@ -59,11 +59,7 @@ def task(landscape: Landscape, hidden: bool = True) -> Task:
                 "it with hidden=True"
             )
         made = operators.task(landscape.metadata["operator"], landscape.metadata["target"])
-        space = made.config_space.space_map
-        if {
-            knob: [entity_value(entity) for entity in transform.entities]
-            for knob, transform in space.items()
-        } != landscape.values:
+        if knob_values(made.config_space) != landscape.values:
             raise ValueError(
                 f"landscape {landscape.name} was recorded from another version of its "
                 "template: record it again"
