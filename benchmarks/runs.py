@@ -133,11 +133,9 @@ def run(job: Job) -> dict[str, Any]:
     with tuners.quiet(), tuners.in_process_features():
         tuner = tuners.make(job.tuner, task, job.seed)
         own = tuners.Stopwatch(tuner, process_time)
-        tuner.tune(
-            job.trials,
-            replay.measure_option(landscape, max(job.batch, tuners.least_batch(job.tuner))),
-            callbacks=[note],
-        )
+        # Droplet's default is 16: smaller batches miss most of its search directions
+        batch = max(job.batch, 16) if job.tuner == "Droplet" else job.batch
+        tuner.tune(job.trials, replay.measure_option(landscape, batch), callbacks=[note])
     return {**job.key, "measured": measured, "seconds": own.seconds, "steps": steps}
 
 

@@ -77,13 +77,6 @@ def handles(name: str, task: Task) -> bool:
     return name not in ("G-BFS", "N-A2C") or all(isinstance(knob, SplitSpace) for knob in knobs)
 
 
-def least_batch(name: str) -> int:
-    """Configurations per batch at least: 16 for Droplet, its default; smaller batches miss most of
-    its search directions.
-    """
-    return 16 if name == "Droplet" else 1
-
-
 class Stopwatch:
     """Accumulate the time that a tuner itself takes.
 
