@@ -48,12 +48,8 @@ def main(arguments: list[str] | None = None) -> None:
     publish.add_option(parser)
     options = parser.parse_args(arguments)
     os.environ["TVM_NUM_THREADS"] = str(options.threads)
-    rows = []
-    for folder in options.folders:
-        rows.append(row(folder))
-        print(markdown.table(COLUMNS, [rows[-1]]).splitlines()[-1], flush=True)
     text = (
-        f"{markdown.table(COLUMNS, rows)}\n\n"
+        f"{markdown.table(COLUMNS, map(row, options.folders))}\n\n"
         f"Milliseconds, in {options.threads} threads of {processor()}."
     )
     if options.publish:
