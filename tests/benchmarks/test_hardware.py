@@ -7,7 +7,7 @@ import pytest
 import tvm
 from instant_measuring import for_real
 
-from benchmarks import hardware, paper, publish
+from benchmarks import hardware, publish
 
 ARGUMENTS = split(
     "--target 'llvm -mcpu=core-avx2' --operators BMM1 --tuners OpEvo-published G-BFS library "
@@ -59,7 +59,7 @@ def run(tuner, tflops, **others):
 
 
 def test_tables_show_results_beside_the_paper_s():
-    text = paper.tables(
+    text = hardware.tables(
         [
             run("OpEvo-published", 7.0),
             run("OpEvo-published", 9.0),
@@ -72,7 +72,7 @@ def test_tables_show_results_beside_the_paper_s():
         in text
     )
     assert "| OpEvo-published | 100 ± 0 | 25.00% | 10% |" in text
-    assert "| MM1 | 0.0432 | 7.22" in paper.tables([run("OpEvo-published", 0.04321)])
+    assert "| MM1 | 0.0432 | 7.22" in hardware.tables([run("OpEvo-published", 0.04321)])
 
 
 class TestDocument:
