@@ -4,8 +4,8 @@ numpy's BLAS on a CPU.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from timeit import repeat, timeit
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,9 @@ def tflops(task: Task) -> float | None:
     if run is None:
         return None
     run(_WARM_UP)
-    start = time.perf_counter()
-    run(1)
-    times = max(1, round(_SECONDS / _REPEAT / (time.perf_counter() - start)))
-    best = float("inf")
-    for _ in range(_REPEAT):
-        start = time.perf_counter()
-        run(times)  # synchronizing once: on a GPU a launch takes longer than a small operator
-        best = min(best, (time.perf_counter() - start) / times)
+    times = max(1, round(_SECONDS / _REPEAT / timeit(lambda: run(1), number=1)))
+    # synchronizing once: on a GPU a launch takes longer than a small operator
+    best = min(repeat(lambda: run(times), number=1, repeat=_REPEAT)) / times
     return float(task.flop) / best / 1e12
 
 
