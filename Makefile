@@ -12,6 +12,8 @@ RUN := $(ENV)/bin/python
 # TVM 0.27, with MetaSchedule.
 TVM_ENV := .venv/tvm
 TVM_RUN := $(TVM_ENV)/bin/python
+# Of `make tune-network`.
+NETWORK := alexnet
 # Neither the documentation nor a release needs TVM.
 DOCS_ENV := .venv/docs
 DOCS := docs/_build/html
@@ -39,7 +41,7 @@ endif
 
 help:
 	@echo "make tune               tune a matrix multiplication on this CPU with OpEvo and XGBoost (AutoTVM; 5 minutes)"
-	@echo "make tune-network       tune AlexNet on this CPU with OpEvo and XGBoost, for a minute each (AutoTVM; under 4 minutes)"
+	@echo "make tune-network       tune AlexNet on this machine with OpEvo and XGBoost, for a minute each, and compare (AutoTVM; NETWORK=resnet-18: another)"
 	@echo "make tune-relax         tune AlexNet on this machine's GPU or CPU (MetaSchedule; 1 to 2 minutes)"
 	@echo "make test               run all tests, type checks and linters (10 minutes on two cores; JOBS=1: one process)"
 	@echo "make test-autotvm       run the tests of AutoTVM, and those that need no TVM"
@@ -73,7 +75,10 @@ tune: setup
 	@$(RUN) -m benchmarks.tune_matmul $(ARGS)
 
 tune-network: setup
-	@$(RUN) -m benchmarks.tune_alexnet $(ARGS)
+	@mkdir -p tuned/$(NETWORK)
+	@$(RUN) -m autotvm_opevo tune --network $(NETWORK) --time-limit 60 --log tuned/$(NETWORK)/opevo.json $(ARGS)
+	@$(RUN) -m autotvm_opevo tune --network $(NETWORK) --time-limit 60 --log tuned/$(NETWORK)/xgb.json --tuner xgb $(ARGS)
+	@$(RUN) -m autotvm_opevo compare tuned/$(NETWORK)/opevo.best.json tuned/$(NETWORK)/xgb.best.json --network $(NETWORK)
 
 tune-relax: setup-tvm
 	@$(TVM_RUN) tutorials/tune_alexnet_relax.py $(ARGS)
