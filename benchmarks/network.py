@@ -7,7 +7,8 @@
 as TVM's tutorial tune_relay_x86.py has it: convolutions only, one after the other, with AutoTVM's
 builder and runner, and layouts chosen by its graph tuner, which takes minutes. ``Ansor`` is TVM's
 auto_scheduler, with layouts as in tune_network_x86.py. ``MetaSchedule`` is that of this TVM, in the
-layouts of the model; its rounds have fewer candidates than 64, or tasks would be left without any.
+layouts of the model; its rounds have fewer candidates than 64, or tasks would be left without any,
+and its cost model needs ``xgboost<2``.
 Each network has the same trials with all methods; those with XGBTuner divide them equally among
 tasks, and draw the first 64 of a task at random.
 
