@@ -76,6 +76,7 @@ tune: setup
 
 tune-network: setup
 	@mkdir -p tuned/$(NETWORK)
+	@echo "OpEvo begins with bundled tuning records, recorded on x86 CPUs; XGBoost with none."
 	@$(RUN) -m autotvm_opevo tune --network $(NETWORK) --time-limit 60 --log tuned/$(NETWORK)/opevo.json $(ARGS)
 	@$(RUN) -m autotvm_opevo tune --network $(NETWORK) --time-limit 60 --log tuned/$(NETWORK)/xgb.json --tuner xgb $(ARGS)
 	@$(RUN) -m autotvm_opevo compare tuned/$(NETWORK)/opevo.best.json tuned/$(NETWORK)/xgb.best.json --network $(NETWORK)

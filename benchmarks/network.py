@@ -8,9 +8,8 @@ as TVM's tutorial tune_relay_x86.py has it: convolutions only, one after the oth
 builder and runner, and layouts chosen by its graph tuner, which takes minutes. ``Ansor`` is TVM's
 auto_scheduler, with layouts as in tune_network_x86.py. ``MetaSchedule`` is that of this TVM, in the
 layouts of the model; its rounds have fewer candidates than 64, or tasks would be left without any,
-and its cost model needs ``xgboost<2``.
-Each network has the same trials with all methods; those with XGBTuner divide them equally among
-tasks, and draw the first 64 of a task at random.
+and its cost model needs ``xgboost<2``. Each network has the same trials with all methods; those
+with XGBTuner divide them equally among tasks, and draw the first 64 of a task at random.
 
 The methods take turns. The networks of a repetition, the untuned one, and the one with TopHub's
 records, if ``--tophub`` is given, are then timed in turn, in rounds with new memory, and their
