@@ -25,7 +25,7 @@ from tvm import autotvm
 from autotvm_opevo.autotvm.targets import check_device
 from benchmarks import library, markdown, operators, publish, tuners
 from benchmarks.environment import environment
-from benchmarks.resume import read, run_missing
+from benchmarks.resume import in_turn, read, run_missing
 
 # The last is not a tuner but the vendor's library.
 TUNERS = [
@@ -117,7 +117,7 @@ def run_all(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
         }
         for seed in range(options.repeats)
         for operator in options.operators
-        for tuner in _rotated(options.tuners, seed)  # each tuner is first in turn
+        for tuner in in_turn(options.tuners, seed)
     ]
     return run_missing(jobs, run, file, unit="run")
 
@@ -134,11 +134,6 @@ def _measure_option(target: tvm.target.Target) -> dict[str, Any]:
         builder=autotvm.LocalBuilder(timeout=_TIMEOUT),
         runner=autotvm.LocalRunner(timeout=_TIMEOUT, **effort),
     )
-
-
-def _rotated(names: list[str], seed: int) -> list[str]:
-    first = seed % len(names)
-    return names[first:] + names[:first]
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
 from autotvm_opevo.tuning.record_lines import seconds
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
-from benchmarks.resume import run_missing
+from benchmarks.resume import in_turn, run_missing
 from benchmarks.statistics import difference
 from benchmarks.workloads import CPU, HELD_OUT, cpu
 
@@ -111,11 +111,9 @@ def repetition(workload: str, seed: int, trials: Sequence[int], builder: str) ->
     """Run every strategy once, each first in turn, and time its best schedules again, in
     seconds.
     """
-    first = seed % len(STRATEGIES)
-    names = [*STRATEGIES][first:] + [*STRATEGIES][:first]
     results: dict[str, dict[str, Any]] = {}
     bests: dict[tuple[str, int], Any] = {}
-    for name in names:
+    for name in in_turn([*STRATEGIES], seed):
         best, results[name] = tuned(workload, seed, trials, builder, STRATEGIES[name](seed))
         bests.update({(name, n): mod for n, mod in best.items()})
     latencies = time_in_turn(list(bests.values()))

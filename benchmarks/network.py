@@ -39,7 +39,7 @@ from autotvm_opevo.tuning.comparison import Comparison
 from benchmarks import publish
 from benchmarks.environment import environment
 from benchmarks.network_table import UNTUNED, table, timings
-from benchmarks.resume import run_missing
+from benchmarks.resume import in_turn, run_missing
 
 # Seconds for timing all networks of a repetition.
 _TIMING_SECONDS = 60.0
@@ -137,20 +137,19 @@ METHODS = {
 def repetition(job, tophub):
     """Seconds of tuning and milliseconds of each method's network, and of those without tuning."""
     mod, params = workloads.network(job["network"])
-    target, names = tvm.target.Target(job["target"]), job["methods"]
-    first = job["seed"] % len(names)  # each method is first in turn
+    target = tvm.target.Target(job["target"])
     whole = fold(mod, params)
     trials = job["trials_per_task"] * len(extract(whole, target).tasks)
     built, seconds = {UNTUNED: build(whole, target)}, {}
     if tophub:
         built[TOPHUB] = build(whole, target, tophub)
-    for name in names[first:] + names[:first]:
+    for name in in_turn(job["methods"], job["seed"]):
         with tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()
             network = METHODS[name](mod, params, target, Path(folder), trials, job["seed"])
             seconds[name] = time.perf_counter() - start
             built[name] = network
-    others = [*(built.keys() - {UNTUNED, *names}), *names]
+    others = [*(built.keys() - {UNTUNED, *job["methods"]}), *job["methods"]]
     comparison = Comparison(others)
     with open_device(target, LocalRunner()) as (device, upload):
         loaders = load_networks([built[n] for n in [UNTUNED, *others]], whole, device, upload)

@@ -40,7 +40,7 @@ from autotvm_opevo.networks import relax as workloads
 from benchmarks import publish
 from benchmarks.environment import environment
 from benchmarks.network_table import table, timings
-from benchmarks.resume import run_missing
+from benchmarks.resume import in_turn, run_missing
 from benchmarks.workloads import cpu
 
 # Seconds for timing all networks of a repetition.
@@ -92,22 +92,20 @@ METHODS = {
 def repetition(job):
     """Seconds of tuning and milliseconds of each method's network, and of the untuned one."""
     mod, params = workloads.network(job["network"])
-    names = job["methods"]
-    first = job["seed"] % len(names)
     as_imported = lower_as_imported(bind_params(mod, params), cpu())
     networks, seconds = {}, {}
     with open_device(cpu()) as (device, upload):
         load = network_loader(cpu(), random_inputs(as_imported), device, upload)
-        for name in names[first:] + names[:first]:
+        for name in in_turn(job["methods"], job["seed"]):
             with tempfile.TemporaryDirectory() as folder:
                 trials = job["relax_trials"] if name == DEFAULTS else job["trials"]
                 start = time.perf_counter()
                 tuned = METHODS[name](mod, params, folder, trials, job["seed"])
                 seconds[name] = time.perf_counter() - start
                 networks[name] = load(*tuned)
-        comparison = Comparison(names)
+        comparison = Comparison(job["methods"])
         comparison.time_networks(
-            [load(as_imported), *(networks[name] for name in names)], _TIMING_SECONDS
+            [load(as_imported), *(networks[name] for name in job["methods"])], _TIMING_SECONDS
         )
     return {"seconds": seconds, **timings(comparison)}
 

@@ -45,3 +45,9 @@ def run_missing(
         jsonl.append(file, result)
         done.append(result)
     return [next(result for result in done if job.items() <= result.items()) for job in jobs]
+
+
+def in_turn(names: Sequence[str], seed: int) -> list[str]:
+    """The names in order, from another one on for each seed, so that none is always first."""
+    first = seed % len(names)
+    return [*names[first:], *names[:first]]
