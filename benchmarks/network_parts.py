@@ -7,7 +7,10 @@ in the network's process, in sequence, and between them.
 Of each folder that `benchmarks.runtimes` left, the exported network runs in this process. An
 operator *hot* runs again and again on the arguments that it has in the network; *in sequence* it
 runs once, after the one before it: its weights come from memory, its inputs from the cores that
-wrote them. The rest is between operators: the virtual machine, allocations, threads that wake up.
+wrote them. *Cold weights* are the milliseconds that reading the weights from memory takes longer
+than reading them hot, at the bandwidths of the roofline: in sequence no schedule avoids them, but
+where it reads while it computes. The rest is between operators: the virtual machine, allocations,
+threads that wake up.
 """
 
 from __future__ import annotations
@@ -18,10 +21,13 @@ import os
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from autotvm_opevo.tuning.roofline import Roofline
 from benchmarks import markdown, publish
 from benchmarks.environment import processor
 
@@ -31,6 +37,8 @@ COLUMNS = (
     "as tuned",
     "hot",
     "in sequence",
+    "weights, MB",
+    "cold weights",
     "network",
     "network / as tuned",
     "most lost in sequence",
@@ -47,9 +55,13 @@ def main(arguments: list[str] | None = None) -> None:
     )
     publish.add_option(parser)
     options = parser.parse_args(arguments)
-    os.environ["TVM_NUM_THREADS"] = str(options.threads)
+    os.environ["TVM_NUM_THREADS"] = str(options.threads)  # before TVM starts them
+    from autotvm_opevo.meta_schedule.targets import as_target, local_cpu_target, measure_roofline
+
+    roofline = measure_roofline(as_target(local_cpu_target()))
+    rows = [row(folder, roofline) for folder in options.folders]
     text = (
-        f"{markdown.table(COLUMNS, map(row, options.folders))}\n\n"
+        f"{markdown.table(COLUMNS, rows)}\n\n"
         f"Milliseconds, in {options.threads} threads of {processor()}."
     )
     if options.publish:
@@ -57,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
     print(text)
 
 
-def row(folder: Path) -> list[str]:
+def row(folder: Path, roofline: Roofline) -> list[str]:
     """A row of the table."""
     from benchmarks.runtimes import load_tvm, time_runs
 
@@ -65,6 +77,7 @@ def row(folder: Path) -> list[str]:
     machine, run = load_tvm(str(folder / "network.so"))
     network = time_runs(run)
     in_sequence, hot = time_parts(machine, run)
+    weights = weights_of(machine, run)
     lost = {name: in_sequence[name] - hot[name] for name in hot}
     by_kind: dict[str, float] = defaultdict(float)
     for (_, name), seconds in lost.items():
@@ -76,6 +89,8 @@ def row(folder: Path) -> list[str]:
         f"{1e3 * tuned:.2f}",
         f"{1e3 * sum(hot.values()):.2f}",
         f"{1e3 * sum(in_sequence.values()):.2f}",
+        f"{sum(weights) / 1e6:.0f}",
+        f"{1e3 * sum(cold(size, roofline) for size in weights):.2f}",
         f"{1e3 * network:.2f}",
         f"{network / tuned:.2f}",
         ", ".join(f"{kind} {1e3 * by_kind[kind]:.2f}" for kind in most),
@@ -119,6 +134,47 @@ def time_parts(
     time_hot, number = True, 0
     run()
     return medians, hot
+
+
+def weights_of(machine: Any, run: Callable[[], Any]) -> list[float]:
+    """Bytes of each operator's weights: what no operator wrote, but for the network's input, which
+    the first reads.
+    """
+    arguments_of: list[Sequence[Any]] = []
+
+    def instrument(function: Any, name: str, before: bool, _: Any, *arguments: Any) -> int:
+        if before and not name.startswith("vm.builtin"):
+            arguments_of.append([argument for argument in arguments if hasattr(argument, "shape")])
+        return 0
+
+    machine.set_instrument(instrument)
+    run()
+    written = {_address(arguments[-1]) for arguments in arguments_of}
+    written.add(_address(arguments_of[0][0]))
+    return [
+        sum(
+            float(np.prod(a.shape)) * np.dtype(str(a.dtype)).itemsize
+            for a in arguments
+            if _address(a) not in written
+        )
+        for arguments in arguments_of
+    ]
+
+
+def _address(tensor: Any) -> int:
+    return int(np.from_dlpack(tensor).ctypes.data)
+
+
+def cold(size: float, roofline: Roofline) -> float:
+    """Seconds by which reading so many bytes from memory takes longer than hot.
+
+    >>> roofline = Roofline(bandwidths=((1e6, 1e11), (1e8, 2e10)))
+    >>> round(1e6 * cold(1e6, roofline)), cold(1e8, roofline)
+    (40, 0.0)
+    """
+    speeds = [speed for read, speed in roofline.bandwidths if read <= size]
+    hot = speeds[-1] if speeds else roofline.bandwidth
+    return size / roofline.memory_bandwidth - size / hot
 
 
 def _again(run: Callable[[], Any], seconds: float) -> float:

@@ -6,7 +6,7 @@ from tvm import relax
 
 from autotvm_opevo.meta_schedule import compile_network
 from autotvm_opevo.networks import relax as workloads
-from benchmarks.network_parts import time_parts
+from benchmarks.network_parts import time_parts, weights_of
 
 
 def test_every_operator_of_a_network_is_timed_in_sequence_and_hot():
@@ -20,3 +20,12 @@ def test_every_operator_of_a_network_is_timed_in_sequence_and_hot():
     assert [number for number, _ in hot] == list(range(len(hot)))
     assert len(hot) >= 2
     assert min([*in_sequence.values(), *hot.values()]) > 0
+
+
+def test_the_weights_of_an_operator_are_what_no_operator_wrote_but_for_the_networks_input():
+    mod, _ = workloads.operator("matmul", [(8, 64), (64, 32)])
+    weights = {"input1": np.ones((64, 32), "float32")}
+    executable = compile_network(mod, weights, "llvm", None)
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    data = tvm.runtime.tensor(np.zeros((8, 64), "float32"))
+    assert weights_of(machine, lambda: machine["main"](data)) == [4 * 64 * 32]
