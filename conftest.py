@@ -45,7 +45,7 @@ _SLOW = [
         "test_network",
     ),
     *("test_rpc", "test_adapter", "test_tune_matmul", "test_comparison", "test_main"),
-    *("test_strategy", "test_command_line", "test_build_ahead", "test_runs", "test_tuner"),
+    *("test_strategy", "test_command_line", "test_runs", "test_tuner"),
     *("test_tvmc", "test_compare", "test_doctor", "test_confirmation"),
     *("test_builder", "test_winograd", "test_modules", "test_runner", "test_intrinsics"),
 ]

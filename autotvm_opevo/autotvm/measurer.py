@@ -30,7 +30,7 @@ from autotvm_opevo.autotvm.rpc import (
     stop,
     tracker_address,
 )
-from autotvm_opevo.autotvm.runner import CPU_TARGETS, LocalRunner, is_remote
+from autotvm_opevo.autotvm.runner import LocalRunner, is_remote
 from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.measurer import Finalist
 from autotvm_opevo.tuning.programs import REQUEST_TIMEOUT, check_linker
@@ -188,7 +188,7 @@ class Measurer(measurer.Measurer):
         if target not in self._device_limits:
             self._device_limits[target] = self._ask_device()
         self._builder.set_task(task, self._device_limits[target])
-        self._on_this_cpu = self.pool is None and task.target.kind.name in CPU_TARGETS
+        self._on_this_cpu = self.pool is None and task.target.kind.name in ("llvm", "c")
         self._task = task
 
     def _ask_device(self) -> Any:

@@ -23,8 +23,6 @@ from autotvm_opevo.autotvm.targets import measure_roofline
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
-# Targets whose trials on this machine need the processor that builds use.
-CPU_TARGETS = ("llvm", "c")
 # How many times the best's latency a trial may have that is measured repeatedly, when slow ones are
 # pruned, and how many times as fast as the best one must be to be doubted.
 _CLOSE = 1.1

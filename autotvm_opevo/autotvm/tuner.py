@@ -18,10 +18,8 @@ from tvm.autotvm.task.space import ConfigEntity
 from tvm.autotvm.tuner import Tuner
 
 from autotvm_opevo._utils.text import describe, milliseconds
-from autotvm_opevo.autotvm.build_ahead import BuildAhead
 from autotvm_opevo.autotvm.history import History, is_cpu, prior
 from autotvm_opevo.autotvm.log import Record, fitness, key_of
-from autotvm_opevo.autotvm.runner import CPU_TARGETS, is_remote
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.base import FIRST_BATCH, Search
 from autotvm_opevo.search.opevo import OpEvo
@@ -107,7 +105,6 @@ class SearchTuner(Tuner):
         self.transfer = True
         self._history = History()  # of other tasks, loaded
         self._others: list[Source] | None = None  # of other tasks, given
-        self._ahead: list[ConfigEntity] = []  # proposed, to be built before it is asked for
 
     def tune(
         self,
@@ -119,21 +116,18 @@ class SearchTuner(Tuner):
     ) -> None:
         """Measure up to `n_trial` new configurations; the parameters are those of AutoTVM's tuners.
 
-        With AutoTVM's ``LocalBuilder``, a batch is built while another runs on remote devices or a
-        GPU, unless the search needs its results first. Stops early when the search space is
-        exhausted. Loaded records are not measured again, so callbacks, such as the one that writes
-        the log, never see them. If the space is exhausted, or no trial beat the loaded records, a
-        warning on the ``autotvm`` logger names the best configuration.
+        Stops early when the search space is exhausted. Loaded records are not measured again, so
+        callbacks, such as the one that writes the log, never see them. If the space is exhausted,
+        or no trial beat the loaded records, a warning on the ``autotvm`` logger names the best
+        configuration.
         """
         if n_trial < 1:
             return
         self.ttl = n_trial  # remaining trials; the base class updates it after each batch
         # with nothing to measure, the base class would report that it found no valid schedule
         if self.has_next():
-            ahead = self.proposes_ahead and can_build_ahead(measure_option, self.task)
-            tune = self._tune_ahead if ahead else super().tune
             try:
-                tune(n_trial, measure_option, early_stopping, callbacks, si_prefix)
+                super().tune(n_trial, measure_option, early_stopping, callbacks, si_prefix)
             finally:
                 # also after Ctrl-C: some templates leave out of a network what they do not time
                 autotvm.GLOBAL_SCOPE.in_tuning = False
@@ -147,27 +141,6 @@ class SearchTuner(Tuner):
                 self._describe_best(),
                 "; loaded, and not logged again" if loaded_is_best else "",
             )
-
-    def _tune_ahead(self, n_trial: int, measure_option: dict[str, Any], *options: Any) -> None:
-        """AutoTVM's loop, with a builder that asks for the next batch before the results of one are
-        known.
-        """
-        left, n_parallel = n_trial, measure_option["builder"].n_parallel
-
-        def propose(built: int) -> list[MeasureInput]:
-            nonlocal left
-            left -= built
-            size = min(left, n_parallel)
-            self._ahead = self._ahead or self._ask(size)  # an interrupted call may have left some
-            return [
-                MeasureInput(self.task.target, self.task, config) for config in self._ahead[:size]
-            ]
-
-        builder = BuildAhead(measure_option["builder"], propose)
-        try:
-            super().tune(n_trial, {**measure_option, "builder": builder}, *options)
-        finally:
-            builder.close()
 
     def _describe_best(self) -> str:
         """One clause on the best known configuration."""
@@ -183,7 +156,7 @@ class SearchTuner(Tuner):
     def has_next(self) -> bool:
         """Whether a configuration is left that was neither proposed nor loaded."""
         self._learn_prior()  # before the search proposes anything
-        return bool(self._ahead) or self._search.has_next()
+        return self._search.has_next()
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
         """Propose up to `batch_size` new configurations; empty only when the space is exhausted.
@@ -191,10 +164,6 @@ class SearchTuner(Tuner):
         With a surrogate, the first batches have at most 8, and each of the others a quarter of the
         results there are.
         """
-        ahead, self._ahead = self._ahead[:batch_size], self._ahead[batch_size:]
-        return ahead or self._ask(batch_size)
-
-    def _ask(self, batch_size: int) -> list[ConfigEntity]:
         self._learn_prior()
         asked = self._search.ask(self.batch_size(batch_size))
         return [self._knobs.config_entity(configuration) for configuration in asked]
@@ -432,10 +401,3 @@ def describe_tuner(make_tuner: TunerFactory, seed: int | None, **others: Any) ->
     made = partial(make_tuner)
     name = getattr(made.func, "__name__", type(made.func).__name__)
     return describe(name, {**made.keywords, **others}, seed)
-
-
-def can_build_ahead(measure_option: dict[str, Any], task: Task) -> bool:
-    """Whether builds do not disturb what runs: on remote devices, and on GPUs."""
-    return type(measure_option["builder"]) is autotvm.LocalBuilder and (
-        task.target.kind.name not in CPU_TARGETS or is_remote(measure_option["runner"])
-    )
