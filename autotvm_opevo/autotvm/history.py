@@ -61,25 +61,16 @@ class History:
         """How much of it is of some templates and for a target, see `sources`, and how much is
         not.
         """
-        usable, others, foreign = [], 0, 0
+        used: list[int] = []
+        unused = 0
         for name, tasks in self._trials.items():
             for trials in tasks.values():
-                count = len(trials.configs)
-                if name not in templates:
-                    others += count
-                elif is_cpu(trials.example.target) == is_cpu(target):
-                    usable.append(count)
+                if name in templates and is_cpu(trials.example.target) == is_cpu(target):
+                    used.append(len(trials.configs))
                 else:
-                    foreign += count
-        text = f"{pluralize(sum(usable), 'record')} of {pluralize(len(usable), 'task')}"
-        if others:
-            example = next(name for name in self._trials if name not in templates)
-            text += (
-                f"; {others} are of templates that this network does not have, such as {example}"
-            )
-        if foreign:
-            text += f"; {foreign} are of {'GPUs and the like' if is_cpu(target) else 'CPUs'}"
-        return text
+                    unused += len(trials.configs)
+        text = f"{pluralize(sum(used), 'record')} of {pluralize(len(used), 'task')}"
+        return text + (f"; {unused} are of other templates or kinds of device" if unused else "")
 
     def add(self, records: Iterable[Record], origin: str = "loaded records") -> None:
         """Add records, and where they come from, for reports."""
@@ -142,11 +133,6 @@ class History:
             if key not in self._sources:
                 self._sources[key] = _source(tasks[key])
         return [source for key in used if (source := self._sources[key]) is not None]
-
-    def is_unusable(self, template: str, key: str) -> bool:
-        """Whether `sources` could make nothing of a task's records, though some succeeded."""
-        fitnesses = self._trials[template][key].fitnesses
-        return any(fitnesses) and self._sources.get(key, ()) is None
 
 
 def is_cpu(target: Target) -> bool:

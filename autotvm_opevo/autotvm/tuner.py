@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -221,8 +220,7 @@ class SearchTuner(Tuner):
                 "data_set must be records, a file name given: pass "
                 f"autotvm.record.load_from_file({data_set!r})"
             )
-        configurations, fitnesses, skipped = [], [], 0
-        others: Counter[str] = Counter()  # by task
+        configurations, fitnesses, others, skipped = [], [], 0, 0
         own_key, transfers = key_of(self.task.target, self.task), self.can_transfer
         for measured, result in data_set:
             key = key_of(measured.target, measured.task)
@@ -245,17 +243,12 @@ class SearchTuner(Tuner):
                 and is_cpu(measured.target) == is_cpu(self.task.target)
             ):
                 self._history.add([(measured, result)])  # at once: there may be 100,000
-                others[key] += 1
+                others += 1
             else:
                 skipped += 1
         self._search.tell(configurations, fitnesses)
         if others:
             used = self.learn_from(self._others or [])
-            skipped += sum(
-                count
-                for key, count in others.items()
-                if self._history.is_unusable(self.task.name, key)
-            )
             logger.info(
                 "%s for %s learns from other tasks of this template: %d, with %d records.",
                 type(self).__name__,
