@@ -79,18 +79,13 @@ class Extraction(NamedTuple):
 
 def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
     """Extract a network's tasks, one for each distinct workload, and the operators that they
-    implement.
+    implement; a `ValueError` if there are none.
 
     AutoTVM's own extraction does not tell which tasks implement the same operator, nor how often it
     runs. So the network is fused as the compiler does, and AutoTVM's extraction is applied to each
     distinct fused function, which has at most one tunable operator: the tasks it finds are
     alternative implementations of that operator. Operators whose shape depends on data are left
     alone; what a loop or a branch has counts once.
-
-    Raises
-    ------
-    ValueError
-        If no operator is tunable.
     """
     with (
         autotvm.apply_history_best([]),  # without a context, TVM would download records
@@ -236,8 +231,6 @@ def _only_vm(network: tvm.IRModule) -> str:
         is_kernel = _has(called, "Primitive") or _has(called, "Compiler")
         if isinstance(node, relay.If):
             reasons.add("branches")
-        elif isinstance(node, relay.RefCreate):
-            reasons.add("references")
         elif isinstance(node, relay.Match) or isinstance(op, relay.Constructor):
             reasons.add("algebraic data types")
         elif op is not None and not is_kernel and not isinstance(called, tvm.ir.Op):
@@ -297,21 +290,20 @@ def _describe_left_out(
     """Operators without a template, typed and counted, in words, and how to convert the network, as
     it was given, so that they have one; empty if there are none.
     """
-    counts: Counter[str] = Counter()
-    # the one in which there would be a template, or none, by description: shapes do not matter
-    layouts: dict[str, str] = {}
+    counts: Counter[str] = Counter()  # by description
+    converted: Counter[str] = Counter()  # those that would have a template, by its layout
+    layouts: dict[str, str] = {}  # by description: shapes do not matter
     for call, count in calls:
         if _HEAVY.search(call.op.name):
             what = _describe(call)
             counts[what] += count
             if what not in layouts:
                 layouts[what] = _better_layout(call, target)
+            if layouts[what]:
+                converted[layouts[what]] += count
     text = ", ".join(f"{count} {what}" for what, count in counts.items())
-    if not any(layouts.values()):
+    if not converted:
         return text
-    converted: Counter[str] = Counter()
-    for what, layout in layouts.items():
-        converted.update({layout: counts[what]} if layout else {})
     would = " and ".join(
         f"{count} would have one in {layout}" for layout, count in converted.items()
     )

@@ -247,12 +247,6 @@ class TestControlFlow:
         assert len(found.operators) == 2
         assert "algebraic data types" in found.only_vm
 
-    def test_references_are_no_obstacle(self):
-        x, state = relay.var("x", shape=(8, 64)), relay.var("state")
-        found = extracted(relay.Let(state, relay.RefCreate(dense(x)), relay.RefRead(state)), x)
-        assert names(found) == ["dense_nopack.x86", "dense_pack.x86"]
-        assert found.only_vm == "references"
-
     def test_boxes_that_are_suppressed_are_no_obstacle(self):
         x = relay.var("x", shape=(1, 64))
         boxes = relay.reshape(dense(x, 60), (1, 10, 6))
