@@ -93,28 +93,10 @@ def operator_name(node: relay.Expr) -> str:
 
 def as_module(mod: Any, params: Any = None) -> tvm.IRModule:
     """A copy of a Relay network as one function, ``main``, with its weights bound, and what it
-    calls inlined.
+    calls inlined; functions that call themselves, and those for external code generators, stay.
 
-    Functions that call themselves, and those for external code generators, stay.
-
-    Parameters
-    ----------
-    mod : tvm.IRModule or relay.Function
-    params : dict, optional
-        Weights by name, as arrays of TVM or numpy.
-
-    Raises
-    ------
-    ValueError
-        If it is no network of Relay, has no ``main``, the weights have no names or do not fit, or
-        the shape of an input is unknown.
-
-    Examples
-    --------
-    >>> x = relay.var("x", shape=(8,))
-    >>> as_module(tvm.IRModule({"forward": relay.Function([x], x)}))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: mod must have a function main, it has forward: mod["main"] = mod["forward"] ...
+    A `ValueError` if it is no network of Relay, has no ``main``, the weights have no names or do
+    not fit, or the shape of an input is unknown.
     """
     module = _with_main(mod)
     weights = _weights(params, module["main"])

@@ -165,14 +165,8 @@ def _source(trials: _Trials) -> Source | None:
 
 
 def read_history(files: Iterable[str | PathLike[str]], log: Path) -> History:
-    """Read logs, except for `log` and the file of its best records, which count as this run's.
-
-    Raises
-    ------
-    ValueError
-        If a file has no AutoTVM record that can be used, or is a folder.
-    OSError
-        If a file cannot be read.
+    """Read logs, except for `log` and the file of its best records, which count as this run's; a
+    `ValueError` if a file has no AutoTVM record that can be used, or is a folder.
     """
     history, own = History(), log.resolve()  # the file of the best is beside what a link names
     for path, given in {Path(file).resolve(): file for file in files}.items():

@@ -96,14 +96,8 @@ def parse(line: str) -> Record | None:
     """Parse one line of a log; None for comments and for records of AutoTVM's log version 0.1,
     which TVM skips, too.
 
-    The record's target is as `known_target` has it.
-
-    Raises
-    ------
-    ValueError
-        If AutoTVM could not parse the line, or could not use the record.
-    UnknownOption
-        If that is since this TVM does not know an option of the target.
+    The record's target is as `known_target` has it. A `ValueError` if AutoTVM could not parse the
+    line or use the record: `UnknownOption` if TVM does not know an option of the target.
     """
     try:
         fields = parse_fields(line)
@@ -154,13 +148,9 @@ class Fields(NamedTuple):
 
 
 def parse_fields(line: str) -> Fields | None:
-    """The fields of a line, in a twentieth of the time that `parse` takes; None like `parse`.
-
-    Raises
-    ------
-    Exception
-        Of any kind, if AutoTVM could not use the record; the input and the configuration are not
-        checked.
+    """The fields of a line, in a twentieth of the time that `parse` takes; None like `parse`. An
+    exception of any kind if AutoTVM could not use the record, whose input and configuration are not
+    checked.
     """
     if "\r" in line.removesuffix("\r"):
         raise ValueError("text readers would see more than one line")

@@ -98,12 +98,7 @@ def tracker_address(key: str | None, host: str | None, port: int | None) -> tupl
 
 def addresses(key: str, host: str, port: int) -> list[str]:
     """Where the devices of a key are, busy ones included, as far as a tracker knows; all behind
-    one RPC proxy count as one.
-
-    Raises
-    ------
-    DevicePoolError
-        If no tracker answers there.
+    one RPC proxy count as one. A `DevicePoolError` if no tracker answers there.
     """
 
     def ask() -> list[dict[str, Any]]:

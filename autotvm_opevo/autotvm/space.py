@@ -43,18 +43,10 @@ _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueErr
 
 
 class KnobSpace:
-    """An AutoTVM ConfigSpace as a `Space`.
+    """A task's ``config_space`` as a `Space`, its attribute ``space``.
 
-    Parameters
-    ----------
-    config_space : tvm.autotvm.task.space.ConfigSpace
-        A task's ``config_space``. Its ``multi_filter`` becomes the space's constraint and is
-        evaluated per configuration, whereas AutoTVM's ``is_index_valid`` and ``len`` enumerate the
-        whole space first.
-
-    Attributes
-    ----------
-    space : Space
+    A ``multi_filter`` becomes the space's constraint and is evaluated per configuration, whereas
+    AutoTVM's ``is_index_valid`` and ``len`` enumerate the whole space first.
     """
 
     def __init__(self, config_space: ConfigSpace) -> None:
@@ -90,12 +82,8 @@ class KnobSpace:
         )
 
     def configuration(self, config: ConfigEntity) -> Configuration:
-        """The configuration of a ConfigEntity, possibly from a log.
-
-        Raises
-        ------
-        ValueError
-            If it is not in this space.
+        """The configuration of a ConfigEntity, possibly from a log; a `ValueError` if it is not in
+        this space.
         """
         entities = config._entity_map
         if entities.keys() != self._knobs.keys():
@@ -118,28 +106,16 @@ class KnobSpace:
 
 
 class Knob:
-    """One knob. Entities are identified by content: their order in AutoTVM carries no information.
+    """One knob, as ``cfg.define_split`` and the like create it. Entities are identified by content:
+    their order in AutoTVM carries no information.
 
-    Parameters
-    ----------
-    transform : tvm.autotvm.task.space.TransformSpace
-        As created by ``cfg.define_split``, ``define_reorder``, ``define_annotate`` or
-        ``define_knob``.
+    Splits become factorizations, or tilings if they leave tails; reorders permutations; numbers
+    discrete; annotations and all other options categorical, with their JSON text as value, which
+    tells True from 1 but not a list from a tuple. A knob whose entities do not have the structure
+    of its kind is categorical, too, and not `readable`.
 
-    Attributes
-    ----------
-    topology : Topology
-        Splits become factorizations, or tilings if they leave tails; reorders permutations; numbers
-        discrete; annotations and all other options categorical, with their JSON text as value,
-        which tells True from 1 but not a list from a tuple.
-    readable : bool
-        False if the entities do not have the structure of their kind of knob; they are then treated
-        as categorical.
-    positions : int
-        Number of entities in AutoTVM's list, in which several may be equal, and then share a
-        vertex.
-    entities : dict of object to (int, object)
-        By vertex: the position of its entity in that list, and the entity.
+    AutoTVM's list has `positions` entities, of which several may be equal, and then share a vertex;
+    `entities` has the first of each vertex, with its position.
     """
 
     def __init__(self, transform: TransformSpace) -> None:

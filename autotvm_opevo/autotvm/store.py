@@ -49,11 +49,9 @@ class TrialStore:
     costs nothing. Exceptions are files that a crash leaves behind: empty or blank ones, and logs
     whose every record is truncated.
 
-    Parameters
-    ----------
-    path : str or path
-        The file is created if it does not exist, and removed if an error ends the context before it
-        has a record; its folder must exist.
+    The file is created if it does not exist, and removed if an error ends the context before it has
+    a record. A `ValueError` if the path is a folder or a file that is not a log, `LogInUse` if
+    another process holds the lock, an `OSError` if the log cannot be read or written.
 
     Attributes
     ----------
@@ -67,23 +65,6 @@ class TrialStore:
         Beside the log, from entering on.
     confirmed : dict of str to (MeasureInput, MeasureResult)
         By task: what was timed again last, as it was then.
-
-    Raises
-    ------
-    ValueError
-        If the path is a folder, or a file that is not a log.
-    LogInUse
-        If another process holds the lock; the message has its pid.
-    OSError
-        If the log cannot be read or written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with TrialStore(f"{folder}/log.json") as store:
-    ...         store.records, store.rejected
-    ([], 0)
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -57,13 +57,7 @@ def local_target() -> str | tvm.target.Target:
 
 
 def as_target(target: Any) -> tvm.target.Target:
-    """Convert to a target of TVM.
-
-    Raises
-    ------
-    ValueError
-        If TVM does not know it.
-    """
+    """Convert to a target of TVM; a `ValueError` if it does not know it."""
     try:
         return tvm.target.Target(target)
     except (TypeError, ValueError, tvm.TVMError):
