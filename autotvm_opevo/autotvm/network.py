@@ -196,12 +196,12 @@ def tune_network(
             others = [records for task, records in store.by_task.items() if task not in own]
             known.add(chain.from_iterable(others), str(store.path))
         made = partial(tuner).func
-        classes = inspect.getmro(made) if isinstance(made, type) else ()
+        is_search = isinstance(made, type) and issubclass(made, SearchTuner)
         # others propose a whole batch, which has to fill the builders where one follows the other
-        is_small = SearchTuner in classes and (measurer.builds_ahead or has_surrogate(tuner))
+        is_small = is_search and (measurer.builds_ahead or has_surrogate(tuner))
         batch = min(measurer.batch, FIRST_BATCH) if is_small else measurer.batch
         run = NetworkRun(states, network, budget, batch, store)
-        if SearchTuner in classes:
+        if is_search:
             # may refuse a task's knobs: now, not once other tasks are tuned
             _ = [state.tuner for state in states]
 

@@ -177,7 +177,7 @@ class TrialStore:
 
     def _read(self) -> None:
         """Fill `records`, and repair the file."""
-        kept, malformed, was_joined = [], [], False
+        kept, malformed = [], []
         with open(self.path, "rb") as file:
             for line in file:
                 text = line.decode(errors="surrogateescape")
@@ -192,7 +192,6 @@ class TrialStore:
                     )
                 kept += good
                 malformed += bad if good else [line]
-                was_joined |= bool(good)
         if not self.records and (self._left_out or not _is_crash_remnant(kept, malformed)):
             unusable = next(
                 (f" that can be used, {why}: choose another name" for why in self._left_out), ""
@@ -205,7 +204,7 @@ class TrialStore:
         for why, count in self._left_out.items():
             logger.warning("%s of %s left out, %s", pluralize(count, "record"), self.path.name, why)
         self.rejected = len(malformed)
-        if malformed or was_joined or not all(line.endswith(b"\n") for line in kept):
+        if malformed or not all(line.endswith(b"\n") for line in kept):  # as of joined ones
             assert self._file is not None
             set_aside(self.path, kept, malformed)
             os.close(self._file)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -223,13 +222,12 @@ class SearchTuner(Tuner):
         configurations, fitnesses, others, skipped = [], [], 0, 0
         own_key, transfers = key_of(self.task.target, self.task), self.can_transfer
         for measured, result in data_set:
-            key = key_of(measured.target, measured.task)
-            configuration = None
-            if key == own_key:
-                with suppress(ValueError):  # of another space
-                    configuration = self._knobs.configuration(measured.config)
-            if configuration is not None:
-                configurations.append(configuration)
+            if key_of(measured.target, measured.task) == own_key:
+                try:
+                    configurations.append(self._knobs.configuration(measured.config))
+                except ValueError:  # of another space
+                    skipped += 1
+                    continue
                 fitnesses.append(fitness(result))
                 flops = (self.task.flop or 0) * fitnesses[-1]
                 if flops > self.best_flops:
@@ -239,7 +237,6 @@ class SearchTuner(Tuner):
             elif (
                 transfers
                 and measured.task.name == self.task.name
-                and key != own_key
                 and is_cpu(measured.target) == is_cpu(self.task.target)
             ):
                 self._history.add([(measured, result)])  # at once: there may be 100,000
