@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from traceback import walk_tb
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tvm
 from tvm import autotvm, relay, te
@@ -29,8 +29,6 @@ from autotvm_opevo.tuning.task_scheduler import Operator
 _TUNABLE = re.compile(r"conv[123]d|dense|matmul|correlation|scatter_elements")
 # Operators that take most of the time of networks, and that have templates for some targets.
 _HEAVY = re.compile(r"conv[123]d|dense|matmul")
-# The layout with channels first, by the dimensions of a convolution.
-_CONVOLUTION, _LAYOUTS = re.compile(r"conv([123])d"), {"1": "NCW", "2": "NCHW", "3": "NCDHW"}
 # Operators that keep a layout with blocks of channels, besides those on single elements.
 _KEEP_LAYOUT = {
     "concatenate",
@@ -101,9 +99,7 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
         for function, count in _fused(network):
             alternatives: list[Task] = []
             if not _is_open(*function.params, function.body):
-                alternatives = autotvm.task.extract_from_program(
-                    _as_module(function, function.params), {}, target
-                )
+                alternatives = autotvm.task.extract_from_program(_as_module(function), {}, target)
             for task in alternatives:
                 tasks.setdefault(task.workload, task)
             if alternatives:
@@ -114,7 +110,7 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
                 others.append((call, count))
         for message in dict.fromkeys(failures):
             logger.warning("TVM cannot compile an operator of this network: %s", message)
-        left_out = _describe_left_out(others, mod, target)
+    left_out = _describe_left_out(others, mod)
     if not tasks:
         why = f": {left_out}" if left_out else ""
         raise ValueError(
@@ -273,48 +269,43 @@ def _default_first(
     return tuple(workloads)
 
 
-def _as_module(op: relay.Expr, arguments: Sequence[relay.Expr], attrs: Any = None) -> tvm.IRModule:
-    """A module whose main function only calls an operator or a function, with inputs of the types
-    of `arguments`.
-    """
+def _as_module(function: relay.Function) -> tvm.IRModule:
+    """A module whose main function only calls a fused one."""
     inputs = [
-        relay.var(f"p{i}", type_annotation=argument.checked_type)
-        for i, argument in enumerate(arguments)
+        relay.var(f"p{i}", type_annotation=parameter.checked_type)
+        for i, parameter in enumerate(function.params)
     ]
-    return tvm.IRModule.from_expr(relay.Function(inputs, relay.Call(op, inputs, attrs)))
+    return tvm.IRModule.from_expr(relay.Function(inputs, relay.Call(function, inputs)))
 
 
-def _describe_left_out(
-    calls: Iterable[tuple[relay.Call, int]], mod: tvm.IRModule, target: tvm.target.Target
-) -> str:
+def _describe_left_out(calls: Sequence[tuple[relay.Call, int]], mod: tvm.IRModule) -> str:
     """Operators without a template, typed and counted, in words, and how to convert the network, as
-    it was given, so that they have one; empty if there are none.
+    it was given, to the layout of most templates; empty if there are none.
     """
-    counts: Counter[str] = Counter()  # by description
-    converted: Counter[str] = Counter()  # those that would have a template, by its layout
-    layouts: dict[str, str] = {}  # by description: shapes do not matter
+    counts: Counter[str] = Counter()
     for call, count in calls:
         if _HEAVY.search(call.op.name):
-            what = _describe(call)
-            counts[what] += count
-            if what not in layouts:
-                layouts[what] = _better_layout(call, target)
-            if layouts[what]:
-                converted[layouts[what]] += count
+            counts[_describe(call)] += count
     text = ", ".join(f"{count} {what}" for what, count in counts.items())
-    if not converted:
+    # which may have another operator for a convolution, such as qnn.conv2d
+    names = sorted({node.op.name for node in nodes(mod["main"]) if _other_layout(node)})
+    layouts = {name: ["NCHW", "default"] for name in names}
+    if not layouts or not any(_other_layout(call) for call, _ in calls):
         return text
-    would = " and ".join(
-        f"{count} would have one in {layout}" for layout, count in converted.items()
-    )
-    command = (
-        " (of a model file on the command line, with --layout NCHW)" if "NCHW" in converted else ""
-    )
     return (
-        f"{text}. Of them, {would}. To convert the network before it is tuned{command}:\n"
+        f"{text}. Most templates of 2D convolutions are for NCHW. To convert the network before it "
+        "is tuned (of a model file on the command line, with --layout NCHW):\n"
         "    with tvm.transform.PassContext(opt_level=3):\n"
-        "        mod = "
-        f"tvm.transform.Sequential([relay.transform.ConvertLayout({_convertible(mod)})])(mod)"
+        f"        mod = tvm.transform.Sequential([relay.transform.ConvertLayout({layouts})])(mod)"
+    )
+
+
+def _other_layout(node: relay.Expr) -> bool:
+    """Whether it is a 2D convolution in another layout than NCHW that TVM can convert."""
+    return (
+        "conv2d" in operator_name(node)
+        and getattr(node.attrs, "data_layout", "NCHW") != "NCHW"
+        and node.op.get_attr("FTVMConvertOpLayout") is not None
     )
 
 
@@ -334,36 +325,6 @@ def _describe(call: relay.Call) -> str:
 def _is_open(*expressions: relay.Expr) -> bool:
     """Whether one of several shapes depends on data."""
     return any(is_dynamic(expression.checked_type) for expression in expressions)
-
-
-def _better_layout(call: relay.Call, target: tvm.target.Target) -> str:
-    """The layout in which an operator would have a template; empty if there is none."""
-    if _is_open(*call.args, call):
-        return ""
-    alone = _as_module(call.op, call.args, call.attrs)
-    layouts = _convertible(alone)
-    if not layouts:
-        return ""
-    with tvm.transform.PassContext(opt_level=3):
-        converted = tvm.transform.Sequential([relay.transform.ConvertLayout(layouts)])(alone)
-    tasks = autotvm.task.extract_from_program(converted, {}, target)
-    return layouts[call.op.name][0] if tasks else ""
-
-
-def _convertible(mod: tvm.IRModule) -> dict[str, list[str]]:
-    """The layouts of data and weights that convolutions should have, by operator, as
-    ``ConvertLayout`` takes them; without those whose layout TVM cannot convert.
-    """
-    layouts = {}
-    for node in nodes(mod["main"]):
-        convolution = _CONVOLUTION.search(operator_name(node))
-        if (
-            convolution
-            and hasattr(node.attrs, "data_layout")
-            and node.op.get_attr("FTVMConvertOpLayout") is not None
-        ):
-            layouts[node.op.name] = [_LAYOUTS[convolution[1]], "default"]
-    return dict(sorted(layouts.items()))
 
 
 @contextmanager
