@@ -27,8 +27,6 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "divide": np.divide,
 }
 _RESHAPES = ("expand_dims", "squeeze")
-# How many inputs are named.
-_MAX_NAMES = 8
 
 
 def fold(mod: tvm.IRModule | relay.Function, params: dict[str, Any] | None) -> tvm.IRModule:
@@ -129,21 +127,14 @@ def _with_main(mod: Any) -> tvm.IRModule:
     if isinstance(mod, relay.Function):
         return tvm.IRModule.from_expr(mod)
     if not isinstance(mod, tvm.IRModule):
-        hint = (
-            ": relay.Function(relay.analysis.free_vars(mod), mod) makes it one"
-            if isinstance(mod, relay.Expr)
-            else ""
-        )
-        raise ValueError(
-            f"mod must be an IRModule or a relay.Function, {type(mod).__name__} given{hint}"
-        )
-    functions = {variable.name_hint: function for variable, function in mod.functions.items()}
-    if "main" not in functions:
-        names = sorted(functions)
+        raise ValueError(f"mod must be an IRModule or a relay.Function, {type(mod).__name__} given")
+    names = sorted(variable.name_hint for variable in mod.functions)
+    if "main" not in names:
         hint = f': mod["main"] = mod["{names[0]}"] makes that it' if names else ""
-        raise ValueError(f"mod must have a function main, it has {_listed(names) or 'none'}{hint}")
-    if not isinstance(functions["main"], relay.Function):
-        kind = type(functions["main"])
+        known = ", ".join(names) or "none"
+        raise ValueError(f"mod must have a function main, it has {known}{hint}")
+    if not isinstance(mod["main"], relay.Function):
+        kind = type(mod["main"])
         raise ValueError(
             f"mod must be a network of Relay, its main is a {kind.__module__}.{kind.__name__}"
         )
@@ -192,14 +183,9 @@ def _weights(params: Any, main: relay.Function) -> dict[str, Any]:
     """
     weights = {} if params is None else params
     if not isinstance(weights, Mapping) or not all(isinstance(name, str) for name in weights):
-        inputs = _listed([variable.name_hint for variable in main.params]) or "none"
-        given, hint = type(params).__name__, f"the inputs of main are {inputs}"
-        if isinstance(params, Mapping):
-            given = f"a dict with keys of type {type(next(iter(params))).__name__}"
-        if isinstance(params, (bytes, bytearray)):
-            hint = "relay.load_param_dict(params) reads them"
         raise ValueError(
-            f"params must be a dict of weights by name, or None; {given} given: {hint}"
+            "params must be None, or a dict with weights by their names (str), as "
+            f"relay.load_param_dict returns; {type(params).__name__} given"
         )
     for variable in main.params:
         declared, weight = variable.type_annotation, weights.get(variable.name_hint)
@@ -241,7 +227,7 @@ def _unknown_inputs(main: relay.Function) -> Iterator[tuple[str, str]]:
 
 def _unknown(inputs: Mapping[str, str]) -> ValueError:
     """The error for inputs, given by what is known of their shapes."""
-    names = _listed([f"{name!r} {shape}" for name, shape in inputs.items()])
+    names = ", ".join(f"{name!r} {shape}" for name, shape in inputs.items())
     name, shape = next(iter(inputs.items()))
     known = shape.replace("?", "1") if "?" in shape else "(1, 3, 224, 224)"
     return ValueError(
@@ -249,8 +235,3 @@ def _unknown(inputs: Mapping[str, str]) -> ValueError:
         f"frontend, as in relay.frontend.from_onnx(model, shape={{{name!r}: {known}}}), or to "
         f"relay.var({name!r}, shape={known}), and let relay.transform.DynamicToStatic()(mod) follow"
     )
-
-
-def _listed(names: list[str]) -> str:
-    others = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {others} others" if others > 0 else "")
