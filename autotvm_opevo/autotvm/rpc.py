@@ -214,25 +214,22 @@ class DevicePool:
 
     def _run(self, measured: MeasureInput, build: Any) -> MeasureResult:
         """Run one build once. A server on this machine deletes the file that was built, which is
-        needed again: it gets a link.
+        needed again: it gets a copy.
         """
         stem, extension = os.path.splitext(build.filename)
-        link = f"{stem}-{next(self._numbers)}{extension}"
-        try:
-            os.link(build.filename, link)
-        except OSError:  # not every file system has links
-            shutil.copyfile(build.filename, link)
+        copy = f"{stem}-{next(self._numbers)}{extension}"
+        shutil.copyfile(build.filename, copy)
         # longer than its own, which may fail
         limit = START_TIMEOUT + 2 * (self._runner.n_parallel + 1) * self._runner.timeout
         try:
             with killed_after(limit, getattr(self._runner, "executor", None)):
                 result: MeasureResult = self._runner.run(
-                    [measured], [build._replace(filename=link)]
+                    [measured], [build._replace(filename=copy)]
                 )[0]
             return result
         finally:
             with suppress(FileNotFoundError):
-                os.unlink(link)
+                os.unlink(copy)
 
     def _why_silent(self) -> str:
         """Wait until a device answers, for minutes, since others may use them; returns why none
