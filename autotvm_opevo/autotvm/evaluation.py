@@ -176,11 +176,11 @@ def load_networks(
     """
     inputs = random_inputs(mod)
 
-    def loader(load_library: Callable[[], Any]) -> Callable[[], Instance]:
-        return lambda: Instance(load_library(), device, inputs)
+    def load(load_library: Callable[[], Any]) -> Instance:
+        return Instance(load_library(), device, inputs)
 
     with say_if_long("taking the networks to the device"):
-        return [loader(upload(library)) for library in libraries]
+        return [partial(load, upload(library)) for library in libraries]
 
 
 class Instance:
