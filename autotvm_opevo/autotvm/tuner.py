@@ -13,7 +13,7 @@ from tvm import autotvm
 from tvm.autotvm.measure import MeasureInput, MeasureResult
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
-from tvm.autotvm.tuner import Tuner
+from tvm.autotvm.tuner import Tuner, XGBTuner
 
 from autotvm_opevo._utils.text import describe, milliseconds
 from autotvm_opevo.autotvm.history import History, is_cpu, prior
@@ -30,17 +30,7 @@ TunerFactory = Callable[..., Tuner]
 logger = logging.getLogger("autotvm")
 
 # Options of XGBTuner alone, accepted so that scripts keep working when only the class is replaced.
-_XGB_ONLY = frozenset(
-    [
-        "plan_size",
-        "feature_type",
-        "loss_type",
-        "num_threads",
-        "optimizer",
-        "diversity_filter_ratio",
-        "log_interval",
-    ]
-)
+_XGB_ONLY = inspect.signature(XGBTuner).parameters.keys() - {"task"}
 
 _warned: set[str] = set()
 
