@@ -9,7 +9,7 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from traceback import walk_tb
@@ -122,18 +122,14 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
         Operator(count, tuple(positions[workload] for workload in workloads))
         for workloads, count in counts.items()
     ]
-    connections = find_connections(
-        network["main"], lambda function: operator.get(tvm.ir.structural_hash(function))
-    )
+    connections = _find_connections(network["main"], operator)
     return Extraction(list(tasks.values()), operators, connections, left_out, _only_vm(network))
 
 
-def find_connections(
-    network: relay.Function, operator: Callable[[relay.Function], int | None]
-) -> list[Connection]:
+def _find_connections(network: relay.Function, operator: Mapping[int, int]) -> list[Connection]:
     """Find the convolutions that layouts connect in a network that is fused and typed, before the
-    compiler chooses layouts; `operator` returns the position of a fused function, None if it is not
-    tunable.
+    compiler chooses layouts; `operator` has the positions of tunable functions, by their structural
+    hash.
     """
     sizes: Counter[tuple[int, int, bool]] = Counter()
     sources: dict[relay.Expr, int] = {}  # the convolution whose layout an expression has
@@ -143,7 +139,7 @@ def find_connections(
         if not isinstance(node, relay.Call) or not isinstance(node.op, relay.Function):
             continue
         data, others = _parameters(node.op)
-        consumer = operator(node.op) if data else None
+        consumer = operator.get(tvm.ir.structural_hash(node.op)) if data else None
         if consumer is not None:
             sources[node] = consumer
             for parameter, argument in zip(node.op.params, node.args):

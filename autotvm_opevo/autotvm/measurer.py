@@ -72,7 +72,7 @@ class Measurer(measurer.Measurer):
         builds = int(self._builder.n_parallel)
         devices = int(self.pool.size if self.pool else self.runner.n_parallel)
         own_builder = isinstance(self._builder, LocalBuilder)
-        self.compiles_here = own_builder or isinstance(self._builder, autotvm.LocalBuilder)
+        self.compiles_here = isinstance(self._builder, autotvm.LocalBuilder)
         own_runner = isinstance(self.runner, LocalRunner)
         super().__init__(
             max(builds, devices), builds, devices, self._builder.executor if own_builder else None

@@ -212,7 +212,6 @@ class ForeignTuner:
     `known` has all trials of its task, by index of the configuration, also those that follow.
     """
 
-    can_transfer = False
     proposes_ahead = False  # each batch needs the results of the one before
 
     def __init__(self, tuner: Tuner, known: Mapping[int, Record], knobs: KnobSpace) -> None:
