@@ -20,6 +20,7 @@ from small_templates import matmul_task
 from tvm import TVMError, autotvm, nd
 from tvm.autotvm.measure import MeasureInput
 from tvm.autotvm.measure.measure_methods import BuildResult
+from tvm.contrib.popen_pool import PopenPoolExecutor
 from tvm.rpc import client
 from tvm.target import Target
 
@@ -443,3 +444,26 @@ def test_the_network_is_compared_on_a_device_too(board, tmp_path, monkeypatch):
     result = tune_network(MOD, PARAMS, "llvm", log, trials=3, measure_option=option, seed=0)
     assert result.comparison.outputs_match
     assert len(result.comparison.race.latencies) == 2
+
+
+class TestProcesses:
+    """Of AutoTVM's pools."""
+
+    @pytest.mark.soak
+    def test_stop_ends_busy_workers_although_their_threads_do_so_too(self):
+        """As after Ctrl-C in a trial: whoever is second finds no process, which was an error."""
+        for _ in range(8):
+            executor = PopenPoolExecutor(max_workers=2, timeout=600)
+            for future in [executor.submit(int), executor.submit(int)]:
+                future.result()
+            processes = [worker._proc for worker in executor._worker_map.values()]
+            asleep = [executor.submit(time.sleep, 600) for _ in processes]
+            time.sleep(0.2)
+            rpc.stop(executor)
+            assert all(process.wait(60) for process in processes)
+            assert all(future.exception(60) for future in asleep)
+
+    def test_what_hangs_is_killed_and_fails(self):
+        executor = PopenPoolExecutor(max_workers=1)
+        with rpc.killed_after(1, executor, None), pytest.raises(ChildProcessError):
+            executor.submit(time.sleep, 600).result(120)
