@@ -246,13 +246,10 @@ class SearchTuner(Tuner):
         if skipped:
             _warn_once(
                 f"{type(self).__name__} skipped",
-                "%s loaded %d records and skipped %d of other %s.",
+                "%s loaded %d records and skipped %d of other tasks, spaces or devices.",
                 type(self).__name__,
                 len(configurations),
                 skipped,
-                "templates, configuration spaces or kinds of device"
-                if transfers
-                else "tasks, targets or configuration spaces",
             )
 
     @property

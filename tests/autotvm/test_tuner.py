@@ -282,16 +282,14 @@ class TestHistory:
                 known + [record for records in others.values() for record in records]
             )
         assert [record.message for record in caplog.records] == [
-            "OpEvoTuner loaded 5 records and skipped 8 of other templates, configuration "
-            "spaces or kinds of device."
+            "OpEvoTuner loaded 5 records and skipped 8 of other tasks, spaces or devices."
         ]
 
     def test_without_a_surrogate_other_tasks_are_skipped_too(self, warnings):
         records = self.records(matmul_task(32), 3)
         OpEvoTuner(matmul_task(), surrogate=None).load_history(records)
         assert warnings() == [
-            "OpEvoTuner loaded 0 records and skipped 3 of other tasks, targets or "
-            "configuration spaces."
+            "OpEvoTuner loaded 0 records and skipped 3 of other tasks, spaces or devices."
         ]
 
     @pytest.mark.parametrize("what", ["shape", "dtype", "target"])
