@@ -160,12 +160,13 @@ def tune_network(
             "tuner must be one of AutoTVM's tuner classes, or a function that creates a "
             f"task's tuner; {tuner!r} given"
         )
-    learns = transfer and can_learn(tuner)
+    make_tuner = partial(tuner)  # with the options of one that it is already
+    learns = transfer and can_learn(make_tuner)
     # AutoTVM's draw from the global generator
     seeded = seed is not None and "seed" in inspect.signature(tuner).parameters
     history = as_paths(history)
     if history and not learns:
-        given = "transfer=False" if not transfer else describe_tuner(tuner, None)
+        given = "transfer=False" if not transfer else describe_tuner(make_tuner, None)
         raise ValueError(
             "history needs transfer=True and a tuner that learns from it, such as "
             f"OpEvoTuner; {given} given"
@@ -195,10 +196,10 @@ def tune_network(
             own = {state.key for state in states}
             others = [records for task, records in store.by_task.items() if task not in own]
             known.add(chain.from_iterable(others), str(store.path))
-        made = partial(tuner).func
-        is_search = isinstance(made, type) and issubclass(made, SearchTuner)
+        kind = make_tuner.func
+        is_search = isinstance(kind, type) and issubclass(kind, SearchTuner)
         # others propose a whole batch, which has to fill the builders where one follows the other
-        is_small = is_search and (measurer.builds_ahead or has_surrogate(tuner))
+        is_small = is_search and (measurer.builds_ahead or has_surrogate(make_tuner))
         batch = min(measurer.batch, FIRST_BATCH) if is_small else measurer.batch
         run = NetworkRun(states, network, budget, batch, store)
         if is_search:
@@ -218,7 +219,7 @@ def tune_network(
                 "TVM's VM can run"
             )
             evaluate = False
-        description = describe_tuner(tuner, seed if seeded else None, **learning)
+        description = describe_tuner(make_tuner, seed if seeded else None, **learning)
         run.announce(description, "log", notes)
         return run.run(
             lambda: measurer,

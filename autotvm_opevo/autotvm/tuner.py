@@ -352,29 +352,26 @@ class OpEvoTuner(SearchTuner):
         self.transfer = transfer
 
 
-def has_surrogate(make_tuner: TunerFactory) -> bool:
+def has_surrogate(make_tuner: partial[Tuner]) -> bool:
     """Whether its tuners are known to have a surrogate."""
-    made = partial(make_tuner)  # with the options of one that it is already
-    is_opevo = isinstance(made.func, type) and issubclass(made.func, OpEvoTuner)
-    return is_opevo and made.keywords.get("surrogate", "gp") == "gp"
+    is_opevo = isinstance(make_tuner.func, type) and issubclass(make_tuner.func, OpEvoTuner)
+    return is_opevo and make_tuner.keywords.get("surrogate", "gp") == "gp"
 
 
-def can_learn(make_tuner: TunerFactory) -> bool:
+def can_learn(make_tuner: partial[Tuner]) -> bool:
     """Whether its tuners may learn from other tasks: of a function, nobody knows."""
-    made = partial(make_tuner)
-    return not isinstance(made.func, type) or (
-        has_surrogate(make_tuner) and made.keywords.get("transfer", True)
+    return not isinstance(make_tuner.func, type) or (
+        has_surrogate(make_tuner) and make_tuner.keywords.get("transfer", True)
     )
 
 
-def describe_tuner(make_tuner: TunerFactory, seed: int | None, **others: Any) -> str:
+def describe_tuner(make_tuner: partial[Tuner], seed: int | None, **others: Any) -> str:
     """Name its tuners with their options, others that they get, and the seed.
 
     >>> describe_tuner(partial(OpEvoTuner, surrogate=None), 0)
     'OpEvoTuner surrogate=None, seed 0'
-    >>> describe_tuner(OpEvoTuner, None, transfer=False)
+    >>> describe_tuner(partial(OpEvoTuner), None, transfer=False)
     'OpEvoTuner transfer=False'
     """
-    made = partial(make_tuner)
-    name = getattr(made.func, "__name__", type(made.func).__name__)
-    return describe(name, {**made.keywords, **others}, seed)
+    name = getattr(make_tuner.func, "__name__", type(make_tuner.func).__name__)
+    return describe(name, {**make_tuner.keywords, **others}, seed)
