@@ -135,7 +135,7 @@ def static_shapes(
                 f"input {name!r} of {path} must have one shape, {tuple(static[name])} and "
                 f"{tuple(shape)} given"
             )
-    _require({name: extents for name, extents in known.items() if name not in static}, path)
+    check_known({name: shape for name, shape in known.items() if name not in static}, path)
     return static
 
 
@@ -154,8 +154,12 @@ def _check_kinds(model: Any, path: str | PathLike[str]) -> None:
             )
 
 
-def _require(shapes: Mapping[str, Sequence[int | None] | None], path: str | PathLike[str]) -> None:
-    """Raise if a shape is not known, with an example of what to do for all of them."""
+def check_known(
+    shapes: Mapping[str, Sequence[int | None] | None], path: str | PathLike[str]
+) -> None:
+    """Raise `ValueError` for shapes that a file leaves open, by the names of its inputs, with what
+    to give for all of them.
+    """
     unknown = {
         name: extents for name, extents in shapes.items() if extents is None or None in extents
     }

@@ -15,7 +15,7 @@ from tvm.relay import testing
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.networks import alexnet as layers
 from autotvm_opevo.networks.names import check_network
-from autotvm_opevo.networks.onnx_inputs import import_error, load_onnx, static_shapes
+from autotvm_opevo.networks.onnx_inputs import check_known, import_error, load_onnx, static_shapes
 
 Model = tuple[tvm.IRModule, dict[str, tvm.nd.NDArray]]
 
@@ -194,19 +194,14 @@ def model_file(
             else str(error)
         )
         raise ValueError(f"cannot read {path} with TVM's frontends: {last_line(why)}") from error
-    for variable in loaded.mod["main"].params:
-        kind = variable.type_annotation
-        extents = [
+    extents = {
+        variable.name_hint: [
             int(extent) if isinstance(extent, tvm.tir.IntImm) else None
-            for extent in getattr(kind, "shape", ())
+            for extent in getattr(variable.type_annotation, "shape", ())
         ]
-        if None in extents:
-            raise ValueError(
-                f"input {variable.name_hint!r} of {path} has a dynamic shape, which must be given: "
-                "for example --shape "
-                f"{variable.name_hint}={'x'.join(str(extent or 1) for extent in extents)} on the "
-                "command line"
-            )
+        for variable in loaded.mod["main"].params
+    }
+    check_known(extents, path)
     return (_with_layout(loaded.mod, layout) if layout else loaded.mod), loaded.params
 
 

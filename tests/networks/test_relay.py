@@ -1,9 +1,14 @@
 """Networks, operators and model files in Relay."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import tvm
 from onnx import TensorProto, helper
 from onnx_files import save_inputs, save_nodes, save_onnx
+from tvm import relay
+from tvm.driver import tvmc
 
 from autotvm_opevo.networks import relay as workloads
 
@@ -56,6 +61,15 @@ def test_the_package_that_reads_a_file_is_named(tmp_path):
     (tmp_path / "model.tflite").write_bytes(b"TFL3")
     with pytest.raises(ImportError, match=r"to read .*model\.tflite, install tflite$"):
         workloads.model_file(tmp_path / "model.tflite")
+
+
+def test_of_another_format_too_an_open_shape_must_be_given(tmp_path, monkeypatch):
+    """Such as a batch of any size in TensorFlow."""
+    x = relay.var("x", shape=(relay.Any(), 3))
+    loaded = SimpleNamespace(mod=tvm.IRModule.from_expr(relay.nn.relu(x)), params={})
+    monkeypatch.setattr(tvmc, "load", lambda *_, **__: loaded)
+    with pytest.raises(ValueError, match=r"input 'x' of .*model.pb has .* --shape x=1x3 on the"):
+        workloads.model_file(tmp_path / "model.pb")
 
 
 def test_convolutions_are_converted_to_a_layout(tmp_path):
