@@ -31,7 +31,7 @@ from autotvm_opevo.meta_schedule.evaluation import evaluate_network
 from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
 from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner, is_local
 from autotvm_opevo.meta_schedule.measurer import Measurer, Trial
-from autotvm_opevo.meta_schedule.store import TrialStore, network_key, remove_if_empty
+from autotvm_opevo.meta_schedule.store import TrialStore, remove_if_empty
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target, work
 from autotvm_opevo.meta_schedule.tasks import (
@@ -220,7 +220,8 @@ def tune_network(
             ForkServer.start(WORKER_MODULE)  # imports TVM while this process extracts tasks
         store = TrialStore(folder)
         lowered, tasks, dynamic = _lower(mod, target, store, budget.trials, is_on_this_cpu)
-        others = store.others(key_of(target, tasks))
+        network = key_of(target, tasks)
+        others = store.others(network)
         has_trials = len(store.database) - len(others) < budget.trials
         notes, origins = [], []
         if dynamic:
@@ -256,7 +257,7 @@ def tune_network(
             if known:  # most often with another number of cores
                 those = ", ".join(sorted(known))
                 notes.append(f"trials in the database do not count, they are for {those}")
-        run = NetworkRun(states, budget, batch, store, origins)
+        run = NetworkRun(states, network, budget, batch, store, origins)
         run.announce(description, "database", notes)
 
         def compare() -> Comparison:
@@ -323,8 +324,8 @@ def _lower(
 
 
 class NetworkRun(TuningRun):
-    """The tasks of a network, measured by MetaSchedule; see `TuningRun`. `origins` are of the
-    history, to say which of them taught nothing.
+    """The tasks of a network of a key, measured by MetaSchedule; see `TuningRun`. `origins` are of
+    the history, to say which of them taught nothing.
     """
 
     store: TrialStore
@@ -334,13 +335,13 @@ class NetworkRun(TuningRun):
     def __init__(
         self,
         tasks: Sequence[TaskState],
+        network: tuple[str, ...],
         budget: Budget,
         batch: int,
         store: TrialStore,
         origins: Sequence[str],
     ) -> None:
-        self._target, self._origins = tasks[0].target, origins
-        self._network = network_key(self._target, [task.key for task in tasks])
+        self._target, self._network, self._origins = tasks[0].target, network, origins
         operators = [Operator(int(task.task.weight), (i,)) for i, task in enumerate(tasks)]
         super().__init__(tasks, operators, budget, batch, store)
         self.untuned = self._network in store.untuned

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from itertools import islice
 from math import inf
@@ -15,7 +15,6 @@ from typing import Any
 
 from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord, Workload
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
-from tvm.target import Target
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo.meta_schedule.database import commit, load_database, repair, workload_key
@@ -49,7 +48,7 @@ class TrialStore:
     database : JSONDatabase
         One record a trial.
     untuned : set of tuple of str
-        The networks that are better untuned; see `network_key`.
+        The networks that are better untuned, by their keys; see `tasks.key_of`.
     wrong_operators : dict of tuple of str to list of str
         Of the networks that were verified, the operators for which `lower` changes their outputs.
     """
@@ -101,7 +100,7 @@ class TrialStore:
         return sorted(records, key=lambda record: recorded_mean(record.run_secs))
 
     def others(self, network: Sequence[str]) -> list[TuningRecord]:
-        """The trials of other networks, and for other targets; see `network_key`."""
+        """The trials of other networks than that of a key, and for other targets."""
         target, *keys = network
         own = {(key, target) for key in keys}
         return [r for task, records in self._records.items() if task not in own for r in records]
@@ -155,10 +154,29 @@ class TrialStore:
         self._best[self._task_of(record)] = record
 
     def write_best(self, left_out: Container[_Task] = ()) -> None:
-        """Write the best of each task but some; see the function `write_best`."""
+        """Write a database with the best record of each task but some, in place of an earlier one.
+        That one stays if this raises an `OSError`; after a kill, the next `TrialStore` brings it
+        back.
+        """
         best = [record for task, record in self._best.items() if task not in left_out]
-        trials = _count_records(self.path)
-        write_best(self.path, best, trials, self.untuned, self.wrong_operators.items())
+        new, old, aside = (
+            self.path / f"{BEST_DATABASE}{suffix}" for suffix in (".new", "", _ASIDE)
+        )
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir()
+        database = JSONDatabase(work_dir=str(new))
+        for record in best:
+            commit(database, record)
+        if _count_records(new) < len(best):
+            raise OSError(f"{new} cannot be written: make room on its disk")
+        (new / _TRIALS).write_text(str(_count_records(self.path)))
+        jsonl.append(new / _UNTUNED, *self.untuned)
+        jsonl.append(new / _WRONG, *self.wrong_operators.items())
+        shutil.rmtree(aside, ignore_errors=True)
+        if old.exists():
+            old.rename(aside)
+        new.rename(old)
+        shutil.rmtree(aside, ignore_errors=True)
 
     def _compare(self, trial: TuningRecord) -> None:
         """Take a trial as the best of its task if it is faster than that."""
@@ -178,40 +196,6 @@ class TrialStore:
         return self._keys[workload], str(record.target)
 
 
-def write_best(
-    folder: Path,
-    best: Sequence[TuningRecord],
-    trials: int = 0,
-    untuned: Iterable[Sequence[str]] = (),
-    wrong_operators: Iterable[tuple[Sequence[str], Sequence[str]]] = (),
-) -> Path:
-    """Write a database with one record a task into a work directory, in place of an earlier one,
-    which stays if this raises an `OSError`.
-
-    It is the best of the first `trials` records there: later ones, of a call that was killed, can
-    be better. Networks of `untuned`, by their keys, are better untuned; `wrong_operators` has pairs
-    of a key and operators. If the process is killed meanwhile, the next `TrialStore` brings back
-    the earlier one.
-    """
-    new, old, aside = (folder / f"{BEST_DATABASE}{suffix}" for suffix in (".new", "", _ASIDE))
-    shutil.rmtree(new, ignore_errors=True)
-    new.mkdir()
-    database = JSONDatabase(work_dir=str(new))
-    for record in best:
-        commit(database, record)
-    if _count_records(new) < len(best):
-        raise OSError(f"{new} cannot be written: make room on its disk")
-    (new / _TRIALS).write_text(str(trials))
-    jsonl.append(new / _UNTUNED, *untuned)
-    jsonl.append(new / _WRONG, *wrong_operators)
-    shutil.rmtree(aside, ignore_errors=True)
-    if old.exists():
-        old.rename(aside)
-    new.rename(old)
-    shutil.rmtree(aside, ignore_errors=True)
-    return old
-
-
 def remove_if_empty(folder: Path) -> None:
     """Remove a folder that has nothing but the files of an empty database."""
     for file in (folder / RECORD_FILE, folder / WORKLOAD_FILE):
@@ -227,15 +211,8 @@ def _count_records(folder: Path) -> int:
     return file.read_bytes().count(b"\n") if file.exists() else 0
 
 
-def network_key(target: Target, tasks: Iterable[str]) -> tuple[str, ...]:
-    """What identifies a network that was lowered: its target, and the keys of its tasks."""
-    return (str(target), *sorted(tasks))
-
-
 def untuned_networks(best: str | PathLike[str]) -> set[tuple[str, ...]]:
-    """The keys of the networks that are better untuned, of a database of the best; see
-    `network_key`.
-    """
+    """The keys of the networks that are better untuned, of a database of the best."""
     return {tuple(map(str, value)) for value in _lists(Path(best) / _UNTUNED)}
 
 

@@ -21,7 +21,7 @@ from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.lowering.network import EVERYTHING, is_known, lower, operators_of
 from autotvm_opevo.meta_schedule.database import workload_key
 from autotvm_opevo.meta_schedule.measurer import Trial, interrupts_in_tvm
-from autotvm_opevo.meta_schedule.store import TrialStore, network_key
+from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.record_lines import UNMEASURED, seconds
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
@@ -46,8 +46,8 @@ def lower_and_extract(
 
 
 def key_of(target: Target, tasks: Iterable[Any]) -> tuple[str, ...]:
-    """The key of a network, by its tasks."""
-    return network_key(target, (workload_key(task.dispatched[0]) for task in tasks))
+    """What identifies a network that was lowered: its target, and the workloads of its tasks."""
+    return (str(target), *sorted(workload_key(task.dispatched[0]) for task in tasks))
 
 
 def extract(lowered: tvm.IRModule, target: Target) -> tuple[list[Any], list[str]]:

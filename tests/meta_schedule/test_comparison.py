@@ -13,7 +13,7 @@ from unoptimized import cpu
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower_as_imported
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compare_logs, evaluation
-from autotvm_opevo.meta_schedule.store import write_best
+from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.networks import relax as workloads
 
 # A busy machine takes several times as long.
@@ -106,7 +106,7 @@ class TestRefusals:
             compare_logs(*workloads.mlp(), "llvm -mcpu=skylake-avx512", logs)
 
     def test_databases_without_a_common_target(self, logs, tmp_path):
-        write_best(tmp_path, [])
+        TrialStore(tmp_path).write_best()
         with pytest.raises(ValueError, match="the logs have no target in common"):
             compare_logs(*workloads.mlp(), None, [logs[0], tmp_path / "best"])
 

@@ -14,7 +14,7 @@ from unoptimized import cpu
 from autotvm_opevo.meta_schedule import as_target, measurer, open_database, store
 from autotvm_opevo.meta_schedule.database import commit, workload_key
 from autotvm_opevo.meta_schedule.measurer import Measurer
-from autotvm_opevo.meta_schedule.store import write_best
+from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.tuning import run
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.race import confirm
@@ -145,22 +145,30 @@ def test_what_fails_does_not_win(records, tmp_path):
     )
 
 
-def test_the_best_replace_those_of_an_earlier_call(records, tmp_path):
+def write_best(folder, record):
+    """As the best of its task, in place of the one before."""
+    store = TrialStore(folder)
+    store.set_best(record)
+    store.write_best()
+
+
+def test_the_best_replace_those_of_an_earlier_call(folder, records):
+    files = {BEST_DATABASE, *(file.name for file in folder.iterdir())}
     for record in records[:2]:
-        write_best(tmp_path, [record])
-        (found,) = open_database(tmp_path / BEST_DATABASE).get_all_tuning_records()
+        write_best(folder, record)
+        (found,) = open_database(folder / BEST_DATABASE).get_all_tuning_records()
         assert str(found.trace) == str(record.trace)
-    assert [file.name for file in tmp_path.iterdir()] == [BEST_DATABASE]
+    assert {file.name for file in folder.iterdir()} == files
 
 
 def test_the_best_of_an_earlier_call_stay_where_new_ones_cannot_be_written(
-    records, tmp_path, monkeypatch
+    folder, records, monkeypatch
 ):
-    write_best(tmp_path, records[:1])
     monkeypatch.setattr(store, "commit", lambda *_: None)  # as TVM does on a full disk
     with pytest.raises(OSError, match="make room on its disk"):
-        write_best(tmp_path, records[:2])
-    assert len(open_database(tmp_path / BEST_DATABASE)) == 1
+        write_best(folder, records[1])
+    (found,) = open_database(folder / BEST_DATABASE).get_all_tuning_records()
+    assert str(found.trace) == str(records[0].trace)
 
 
 def test_without_the_number_of_trials_that_were_known_then_the_fastest_of_all_is(folder):
@@ -175,7 +183,7 @@ def test_the_best_for_another_target_is_kept(folder, records):
     slowest, other = records[-1], as_target("llvm -num-cores=64")
     foreign = timed(slowest, 1e-12, other)
     commit(open_database(folder), foreign)
-    write_best(folder, [foreign], len(open_database(folder)))
+    write_best(folder, foreign)
     assert tune_operator(folder, 8).latency > 1e-12
     latencies = [
         float(one.run_secs[0])
@@ -188,15 +196,16 @@ def test_the_best_for_another_target_is_kept(folder, records):
 def test_a_kill_while_the_best_are_replaced_costs_none(folder, records):
     slowest = records[-1]
     confirmed = timed(slowest, 1e-12)
-    write_best(folder, [confirmed], len(open_database(folder)))
+    write_best(folder, confirmed)
     (folder / BEST_DATABASE).rename(folder / f"{BEST_DATABASE}.old")
     assert tune_operator(folder, 8).latency == 1e-12
     assert not (folder / f"{BEST_DATABASE}.old").exists()
 
 
-def test_a_network_without_a_best_before_gets_the_fastest_of_its_trials(folder):
+def test_a_network_without_a_best_before_gets_the_fastest_of_its_trials(folder, records):
     """So did versions that kept the best of the last network only."""
-    write_best(folder, [], len(open_database(folder)))
+    key = workload_key(records[0].workload.mod), str(records[0].target)
+    TrialStore(folder).write_best(left_out={key})
     tune_operator(folder, 8)
     assert len(open_database(folder / BEST_DATABASE)) == 1
 
