@@ -28,9 +28,11 @@ from autotvm_opevo.tuning.this_machine import ThisMachine, check_llvm_cpu
 from autotvm_opevo.tuning.workers import call_once
 
 
-def _measure_flops(target: str) -> float:
-    """In a worker process, which may die of it."""
-    return float(call_once(WORKER_MODULE, measure_flops, as_target(target)))
+def measure_flops(target: str) -> float:
+    """float32 operations per second of this machine's best matrix product, with the instructions of
+    a target.
+    """
+    return roofline.measure_flops(te, partial(_seconds, as_target(target)))
 
 
 def _compile_kernel(target: Target) -> None:
@@ -44,7 +46,7 @@ def _compile_kernel(target: Target) -> None:
         tvm.compile(schedule.mod, target)
 
 
-THIS_MACHINE = ThisMachine(tvm, _measure_flops, _compile_kernel)
+THIS_MACHINE = ThisMachine(tvm, partial(call_once, WORKER_MODULE, measure_flops), _compile_kernel)
 # That of its CPU, which a GPU does not take the place of.
 local_cpu_target = THIS_MACHINE.cpu_target
 
@@ -163,11 +165,6 @@ def kernel_threads() -> int:
     """
     with ThreadPoolExecutor(1) as thread:
         return int(thread.submit(tvm.get_global_func("runtime.NumThreads")).result())
-
-
-def measure_flops(target: Target) -> float:
-    """float32 operations per second of this machine's best matrix product."""
-    return roofline.measure_flops(te, partial(_seconds, target))
 
 
 def _seconds(target: Target, tensors: list[te.Tensor]) -> float:
