@@ -69,7 +69,7 @@ def bind_params(mod: tvm.IRModule, params: Any) -> tvm.IRModule:
     ----------
     mod : tvm.IRModule
     params : dict or list, optional
-        By name or variable; or all of them in the order of the function's parameters; or such lists
+        By name; or all of them in the order of the function's parameters; or such lists
         by function, as ``detach_params`` returns them; or pairs of name and value, as
         ``nn.Module.export_tvm`` does. Values are tensors, arrays of numpy, or ``nn.Parameter`` with
         data. By default those that an importer has attached to the function.
@@ -178,22 +178,15 @@ def _weights(function: relax.Function, count: int) -> list[Any]:
 
 
 def _variable(function: relax.Function, name: str, key: Any) -> Any:
-    """The parameter of a function that is meant: itself, or one of its name."""
-    wanted = key.name if isinstance(key, relax.Var) else key
-    named = [variable for variable in function.params if variable.name == wanted]
-    same = [v for v in named if isinstance(key, relax.Var) and v.same_as(key)]
-    if not named:
-        names = _join(variable.name for variable in function.params)
-        raise ValueError(
-            f"params must be of the function {name}, whose parameters are {names}; "
-            f"{str(wanted)!r} given"
-        )
-    if len(same or named) > 1:
-        raise ValueError(
-            f"params must be by variable where names are not unique: {name} has "
-            f"{len(named)} named {wanted!r}"
-        )
-    return (same or named)[0]
+    """The only parameter of a function that has a name."""
+    named = [variable for variable in function.params if variable.name == key]
+    if len(named) == 1:
+        return named[0]
+    names = _join(variable.name for variable in function.params)
+    raise ValueError(
+        f"params must each name one parameter of the function {name}, whose parameters are "
+        f"{names}; {str(key)!r} given: where names repeat, give a list in their order"
+    )
 
 
 def _as_tensor(value: Any, variable: Any) -> Any:
