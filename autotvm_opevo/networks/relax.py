@@ -251,10 +251,10 @@ def operator(
         raise ValueError(
             f"operator must be one of Relax's, such as matmul or nn.conv2d; {name!r} given"
         )
-    types = [relax.TensorType(tuple(shape), dtype) for shape in shapes]
-    inputs = [relax.Var(f"input{i}", kind) for i, kind in enumerate(types)]
     builder = relax.BlockBuilder()
     try:
+        types = [relax.TensorType(tuple(shape), dtype) for shape in shapes]
+        inputs = [relax.Var(f"input{i}", kind) for i, kind in enumerate(types)]
         with builder.function("main", inputs):
             with builder.dataflow():
                 output = builder.emit_output(function(*inputs, **(attributes or {})))

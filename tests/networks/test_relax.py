@@ -33,6 +33,8 @@ def test_operators_are_relaxs():
         ValueError, match=r"operator matmul cannot take tensors of \[\(2, 3\), \(4, 5\)\]"
     ):
         workloads.operator("matmul", [(2, 3), (4, 5)])
+    with pytest.raises(ValueError, match=r"operator matmul cannot .*: unknown dtype `floot`"):
+        workloads.operator("matmul", [(2, 3), (3, 5)], "floot")
 
 
 # Those that Relax renames, some of them to names that the file has, too.
