@@ -182,13 +182,10 @@ class _Folding(BlockRewriter):
             for binding in block.bindings
             if isinstance(binding, relax.VarBinding)
         }
-        self._uses: Counter[Any] = Counter()
+        nodes: list[Any] = []
         for binding in block.bindings:
-            relax.analysis.post_order_visit(binding.value, self._count)
-
-    def _count(self, node: Any) -> None:
-        if isinstance(node, relax.Var):
-            self._uses[node] += 1
+            relax.analysis.post_order_visit(binding.value, nodes.append)
+        self._uses = Counter(node for node in nodes if isinstance(node, relax.Var))
 
     def _rewrite(self, var: Any, call: Any) -> Any:
         """What a batch normalization returns, computed otherwise; None for all else."""

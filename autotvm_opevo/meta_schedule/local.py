@@ -163,10 +163,12 @@ class LocalRunner(PyRunner):
 
     def run(self, runner_inputs: list[RunnerInput]) -> list[LocalRunnerFuture]:
         """Run candidates one after the other; returns results in the same order."""
-        runs = [
-            (str(run.artifact_path), str(run.device_type), run.args_info) for run in runner_inputs
+        return [
+            LocalRunnerFuture(
+                *self.run_alone(str(run.artifact_path), str(run.device_type), run.args_info)
+            )
+            for run in runner_inputs
         ]
-        return [LocalRunnerFuture(*self.run_alone(*run)) for run in runs]
 
     def roofline(self, target: Target) -> Roofline:
         """What this machine's CPU can do at most, as measured now; unknown for other targets."""

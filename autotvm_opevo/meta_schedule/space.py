@@ -65,12 +65,9 @@ class DecisionSpace:
                 # more loops, more locations
                 if name not in knobs or decision.topology.size > knobs[name].topology.size:
                     knobs[name] = decision
-        topologies: dict[str, Topology] = {
-            name: decision.topology for name, decision in knobs.items()
-        }
-        self.space = Space(
-            {SKETCH: Categorical(range(len(self._sketches))), **topologies}, self._is_feasible
-        )
+        topologies: dict[str, Topology] = {SKETCH: Categorical(range(len(self._sketches)))}
+        topologies.update((name, decision.topology) for name, decision in knobs.items())
+        self.space = Space(topologies, self._is_feasible)
 
     def candidate(
         self, configuration: Configuration
@@ -307,7 +304,7 @@ class _Sketch:
                 label, Factorization(extent, parts), list, lambda tile: tuple(map(int, tile)), bound
             )
         if kind == "SampleCategorical":
-            candidates = [_plain(candidate) for candidate in instruction.attrs[0]]
+            candidates = [getattr(value, "value", value) for value in instruction.attrs[0]]
             if len(set(candidates)) < len(candidates):
                 return None
             label = f"choice of {', '.join(map(str, candidates))}"
@@ -351,7 +348,3 @@ def _structure(knobs: Mapping[str, Topology]) -> set[tuple[str, int]]:
 
 def _skeleton(trace: Trace) -> str:
     return str(trace.as_json(True)[0])
-
-
-def _plain(number: Any) -> Any:
-    return getattr(number, "value", number)
