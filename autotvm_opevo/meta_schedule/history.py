@@ -47,8 +47,7 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
     -------
     list of Source
         For each workload and target with a success, the best of its results and some others, with
-        knobs by role (see `DecisionSpace.by_role`); of at most 256 workloads, and no copy of
-        another.
+        knobs by role (see `DecisionSpace.by_role`); of at most 256 workloads.
     """
     folders = {Path(folder).resolve(): Path(folder) for folder in work_dirs}
     if folders:
@@ -66,7 +65,7 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
                     f"history must be work directories of MetaSchedule, {folder} has no record: "
                     "leave it out, or check its name"
                 )
-            sources += without_copies(sources_of(records, str(given)), sources)
+            sources += sources_of(records, str(given))
     return sources
 
 
@@ -77,12 +76,6 @@ def sources_of(records: Iterable[TuningRecord], origin: str) -> list[Source]:
         groups[record.workload, str(record.target)].append(record)
     selected = _select(groups.values(), lambda record: seconds(record.run_secs))
     return [source._replace(origin=origin) for source in map(_source, selected) if source]
-
-
-def without_copies(sources: Iterable[Source], known: Iterable[Source]) -> list[Source]:
-    """The sources whose results are not those of a known one."""
-    results = [source.results for source in known]
-    return [source for source in sources if source.results not in results]
 
 
 def describe_history(sources: Sequence[Source]) -> str:

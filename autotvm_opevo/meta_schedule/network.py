@@ -28,7 +28,7 @@ from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import check_shapes
 from autotvm_opevo.meta_schedule.database import LOCK, database_with, import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network
-from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
+from autotvm_opevo.meta_schedule.history import describe_history, sources_of
 from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner, is_local
 from autotvm_opevo.meta_schedule.measurer import Measurer, Trial
 from autotvm_opevo.meta_schedule.store import TrialStore, remove_if_empty
@@ -235,7 +235,7 @@ def tune_network(
             if has_trials and strategy.can_transfer:
                 if others:
                     with say_if_long("reading the trials of other networks and targets"):
-                        sources += without_copies(sources_of(others, str(folder)), sources)
+                        sources += sources_of(others, str(folder))
                 strategy = strategy.with_history(sources)
             if has_trials and (history or strategy.history):
                 notes.append(f"learning from {describe_history(strategy.history)}")

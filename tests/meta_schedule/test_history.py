@@ -1,7 +1,6 @@
 """Databases as sources, read without writing, in whatever state, and the prior on a CPU."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -68,8 +67,7 @@ def test_nothing_is_written_and_malformed_lines_are_skipped(yesterday, tmp_path)
     with open(tmp_path / RECORD_FILE, "ab") as file:
         file.write(b"[0, [[[")
     before = contents(tmp_path)
-    # given twice, read once; a copy is no second source
-    (source,) = read_history([tmp_path, tmp_path, yesterday])
+    (source,) = read_history([tmp_path, tmp_path])  # given twice, read once
     assert len(source.results) == 12
     assert contents(tmp_path) == before
 
@@ -159,23 +157,16 @@ def test_a_network_says_what_it_learns_from(yesterday, tmp_path, capsys):
 
 
 def test_networks_in_one_work_directory_learn_from_each_other_and_not_from_themselves(tmp_path):
-    """Also with a strategy of one's own whose history is the work directory, and a copy of it as
-    history.
-    """
-    folder, copy = tmp_path / "folder", tmp_path / "copy"
+    """Also with a strategy of one's own whose history is the work directory."""
     # as similar to the network's layers as common layers are
     one_row = workloads.operator("matmul", [(1, 128), (128, 64)])
-    tune_module(*one_row, folder, 4, evaluate=False)
-    (folder / FILE_NAME).unlink()
-    shutil.copytree(folder, copy)
-    for trials, strategy in [(2, None), (4, OpEvoStrategy(seed=0, history=[folder, copy]))]:
-        tune_module(*workloads.mlp(), folder, trials, strategy=strategy, evaluate=False)
-    first, second = learned_from(folder)
-    assert {counts.get(str(folder)) for counts in first.values()} == {1}
-    assert {(counts.get(str(copy)), counts.get(str(folder))) for counts in second.values()} <= {
-        (1, None),
-        (None, None),
-    }
+    tune_module(*one_row, tmp_path, 4, evaluate=False)
+    (tmp_path / FILE_NAME).unlink()
+    for trials, strategy in [(2, None), (4, OpEvoStrategy(seed=0, history=tmp_path))]:
+        tune_module(*workloads.mlp(), tmp_path, trials, strategy=strategy, evaluate=False)
+    first, second = learned_from(tmp_path)
+    assert {counts.get(str(tmp_path)) for counts in first.values()} == {1}
+    assert {counts.get(str(tmp_path)) for counts in second.values()} <= {1, None}
 
 
 def test_records_of_the_same_network_for_another_target_are_learned_from(tmp_path):
