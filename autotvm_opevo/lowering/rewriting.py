@@ -80,6 +80,15 @@ def static_shape(tensor: Any) -> list[int] | None:
     return [int(extent) for extent in shape]
 
 
+def calls_in(mod: tvm.IRModule) -> list[Any]:
+    """The calls in all functions of a network."""
+    nodes: list[Any] = []
+    for function in mod.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, nodes.append)
+    return [node for node in nodes if isinstance(node, relax.Call)]
+
+
 def raise_to_operators(mod: tvm.IRModule) -> tvm.IRModule:
     """Replace calls of functions that TVM's operator library makes of a bound or a padding by
     operators that become the same.
@@ -162,11 +171,7 @@ def fold_batch_norms(mod: tvm.IRModule) -> tvm.IRModule:
     output, too, they become a product and a sum, which are fused into what comes before. Those in
     training mode, or with parameters that are not known, stay.
     """
-    nodes: list[Any] = []
-    for function in mod.functions.values():
-        if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, nodes.append)
-    if not any(isinstance(node, relax.Call) and node.op == _BATCH_NORM for node in nodes):
+    if all(call.op != _BATCH_NORM for call in calls_in(mod)):
         return mod
     # Of tuples of which an element is taken, and of convolutions without their scale.
     return relax.transform.DeadCodeElimination()(

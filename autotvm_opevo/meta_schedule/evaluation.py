@@ -21,6 +21,7 @@ from tvm.s_tir.meta_schedule.runner import RPCRunner
 from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
 from autotvm_opevo.lowering.entry import entry_name
 from autotvm_opevo.lowering.network import build, lower_as_imported
+from autotvm_opevo.lowering.rewriting import calls_in
 from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
@@ -164,11 +165,7 @@ def computed_dtypes(mod: tvm.IRModule) -> set[str]:
     >>> computed_dtypes(mlp()[0])
     {'float32'}
     """
-    nodes: list[Any] = []
-    for function in mod.functions.values():
-        if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, nodes.append)
-    types = [node.ty for node in nodes if isinstance(node, relax.Call)]
+    types = [call.ty for call in calls_in(mod)]
     types += [field for kind in types if isinstance(kind, relax.TupleType) for field in kind.fields]
     return {str(kind.dtype) for kind in types if isinstance(kind, relax.TensorType)}
 

@@ -6,6 +6,7 @@ from tvm import relax
 from tvm.relax.frontend import nn
 
 from autotvm_opevo.lowering.network import block_names
+from autotvm_opevo.lowering.rewriting import calls_in
 
 SHAPES = {
     "first.weight": (32, 64),
@@ -79,11 +80,7 @@ def with_subfunctions():
 
 def calls_of(mod, *names):
     """The calls of operators in a network, in order: of all, or of those with these names."""
-    nodes = []
-    for function in mod.functions.values():
-        if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, nodes.append)
-    calls = [one for one in nodes if isinstance(one, relax.Call) and isinstance(one.op, tvm.ir.Op)]
+    calls = [one for one in calls_in(mod) if isinstance(one.op, tvm.ir.Op)]
     return [one for one in calls if not names or one.op.name.removeprefix("relax.") in names]
 
 
