@@ -11,14 +11,15 @@ import re
 import sys
 from base64 import b64decode
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from os import PathLike
 from pathlib import Path
 from textwrap import shorten
 from traceback import walk_stack
 from typing import Any
+from unittest.mock import patch
 
 import tvm
 from tvm.ir import IRModule
@@ -69,27 +70,18 @@ def import_tensor_intrinsics() -> None:
     """
 
     def do_import() -> None:
-        with _stacks_without_source():
+        with patch.object(inspect, "stack", _stack):
             import tvm.s_tir.tensor_intrin  # noqa: F401
 
     run_compiler(do_import, "importing TVM's tensor intrinsics")
 
 
-@contextmanager
-def _stacks_without_source() -> Iterator[None]:
-    """Let ``inspect.stack`` return frames without their lines of source code."""
-
-    def stack(context: int = 1) -> list[inspect.FrameInfo]:
-        return [
-            inspect.FrameInfo(f, f.f_code.co_filename, line, f.f_code.co_name, None, None)
-            for f, line in walk_stack(sys._getframe(1))
-        ]
-
-    before, inspect.stack = inspect.stack, stack
-    try:
-        yield
-    finally:
-        inspect.stack = before
+def _stack(context: int = 1) -> list[inspect.FrameInfo]:
+    """``inspect.stack`` without lines of source code."""
+    return [
+        inspect.FrameInfo(f, f.f_code.co_filename, line, f.f_code.co_name, None, None)
+        for f, line in walk_stack(sys._getframe(1))
+    ]
 
 
 def fitness(run_secs: Iterable[Any] | None) -> float:
