@@ -106,7 +106,10 @@ class Measurer(measurer.Measurer):
     def __exit__(self, *_: object) -> None:
         if isinstance(self.runner, RPCRunner):
             self._close(partial(_kill_workers, self.runner))
-            _end_workers(self.runner)
+            _kill_workers(self.runner)  # or TVM would wait for what they do
+            for worker in list(self.runner.pool._worker_map.values()):
+                with suppress(AttributeError):
+                    worker.kill()  # the next trial starts a new one
         else:
             is_ours = isinstance(self.runner, LocalRunner)
             self._close(self.runner.interrupt if is_ours else lambda: None)
@@ -214,14 +217,6 @@ def _kill_workers(runner: RPCRunner) -> None:
     for worker in list(runner.pool._worker_map.values()):
         with suppress(AttributeError):  # its own thread ends it, too, and may be faster
             worker._proc.kill()
-
-
-def _end_workers(runner: RPCRunner) -> None:
-    """End these processes; the next trial starts new ones."""
-    _kill_workers(runner)  # first: TVM would wait for what they do
-    for worker in list(runner.pool._worker_map.values()):
-        with suppress(AttributeError):
-            worker.kill()
 
 
 @contextmanager
