@@ -78,13 +78,11 @@ def tune_network(
     """Tune all operators of a Relax network from one budget of trials, resuming from a work
     directory.
 
-    The network is lowered for speed first. Batch normalizations are folded into convolutions and
-    matrix products. For a CPU, convolutions are converted to NHWC, and to Winograd's algorithm
-    where that pays. Constant weights are packed as each schedule's tiles read them. In float32,
-    exp, tanh and erf become polynomials, which vectorize. Inputs and outputs stay as they are,
-    except for rounding. On this machine's CPU, the first call verifies that in seconds; operators
-    that fail stay as imported, with a warning. `compile_network` compiles the result. With fewer
-    trials than operators, on a CPU, the others get the schedule of their first proposal.
+    The network is lowered for speed first; see `autotvm_opevo.lowering.network.lower`. Inputs and
+    outputs stay as they are, except for rounding. On this machine's CPU, the first call verifies
+    that in seconds; operators that fail stay as imported, with a warning. `compile_network`
+    compiles the result. With fewer trials than operators, on a CPU, the others get the schedule of
+    their first proposal.
 
     However this function ends, the same call resumes with the remaining trials. All finished trials
     are in the database, and with `OpEvoStrategy` no candidate is measured twice. At the end the

@@ -30,14 +30,7 @@ class TaskSearch:
 
     Several configurations can yield the same candidate, which is known by the configuration of its
     trace. Only that one is measured and told: told under all its names, a good candidate would take
-    the place of all other parents.
-
-    Parameters
-    ----------
-    name : str
-        The task's, for log messages.
-    decisions : DecisionSpace
-    search : OpEvo
+    the place of all other parents. The task's name is for log messages.
 
     Attributes
     ----------
@@ -59,13 +52,8 @@ class TaskSearch:
         self._translated: dict[int, tuple[Source, Source | None]] = {}
 
     def learn_from(self, others: Iterable[Source]) -> list[Source]:
-        """Let the search learn from other tasks; those of another structure say nothing. Returns
-        the sources that are used.
-
-        Parameters
-        ----------
-        others : iterable of Source
-            Their results by role, see `DecisionSpace.by_role`.
+        """Let the search learn from the results by role of other tasks; those of another structure
+        say nothing. Returns the sources that are used.
         """
         sources = []
         for other in others:
