@@ -24,24 +24,19 @@ from autotvm_opevo.meta_schedule.database import commit, seconds
 
 def network(image, kernel, padding=1, dtype="float32", bound=True, **options):
     """A convolution in NCHW, its bias and a relu; and the weights."""
-    rng = np.random.default_rng(0)
-    shapes = {"kernel": kernel, "bias": (1, kernel[0], 1, 1)}
-    x, *variables = (
-        relax.Var(name, relax.TensorType(shape, dtype))
-        for name, shape in [("x", image), *shapes.items()]
-    )
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x, *variables]):
-        with builder.dataflow():
-            y = relax.op.nn.conv2d(x, variables[0], padding=padding, **options)
-            y = builder.emit_output(relax.op.nn.relu(relax.op.add(y, variables[1])))
-        builder.emit_func_output(y)
-    scale = np.prod(kernel[1:]) ** -0.5
+    shapes = image, kernel, (1, kernel[0], 1, 1)
+
+    @network_with(*(relax.TensorType(shape, dtype) for shape in shapes))
+    def mod(emit, x, weight, bias):
+        y = relax.op.nn.conv2d(x, weight, padding=padding, **options)
+        return relax.op.nn.relu(relax.op.add(y, bias))
+
+    rng, scale = np.random.default_rng(0), np.prod(kernel[1:]) ** -0.5
     weights = {
-        name: tvm.runtime.tensor((scale * rng.standard_normal(shape)).astype(dtype))
-        for name, shape in shapes.items()
+        f"x{i}": (scale * rng.standard_normal(shape)).astype(dtype)
+        for i, shape in enumerate(shapes[1:], start=1)
     }
-    return builder.finalize(), weights if bound else {}
+    return mod, weights if bound else {}
 
 
 def assert_agrees_with_the_direct_convolution(image, kernel, padding):
