@@ -601,28 +601,21 @@ def two_convolutions(derive=lambda weight: weight):
     """Two convolutions, pooled, and a dense layer; and the weights, of which the second
     convolution's is derived from its own.
     """
+    shapes = (8, 8, 3, 3), (4, 8, 1, 1), (100, 3)
+
+    @network_with((1, 8, 10, 10), *shapes)
+    def mod(emit, x, first, second, dense):
+        y = emit(op.nn.relu(emit(op.nn.conv2d(x, first, padding=1))))
+        y = emit(op.nn.max_pool2d(y, pool_size=(2, 2), strides=(2, 2)))
+        y = emit(op.nn.conv2d(y, emit(derive(second))))
+        return op.matmul(emit(op.reshape(y, (1, 100))), dense)
+
     rng = np.random.default_rng(0)
-    shapes = {"w1": (8, 8, 3, 3), "w2": (4, 8, 1, 1), "dense": (100, 3)}
-    builder = relax.BlockBuilder()
-    variables = {
-        name: relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in shapes.items()
-    }
-    x = relax.Var("x", relax.TensorType((1, 8, 10, 10), "float32"))
-    with builder.function("main", [x, *variables.values()]):
-        with builder.dataflow():
-            y = builder.emit(relax.op.nn.conv2d(x, variables["w1"], padding=1))
-            y = builder.emit(
-                relax.op.nn.max_pool2d(relax.op.nn.relu(y), pool_size=(2, 2), strides=(2, 2))
-            )
-            y = builder.emit(relax.op.nn.conv2d(y, builder.emit(derive(variables["w2"]))))
-            y = builder.emit(relax.op.matmul(relax.op.reshape(y, (1, 100)), variables["dense"]))
-            y = builder.emit_output(y)
-        builder.emit_func_output(y)
     weights = {
-        name: tvm.runtime.tensor(rng.standard_normal(shape).astype("float32"))
-        for name, shape in shapes.items()
+        f"x{i}": tvm.runtime.tensor(rng.standard_normal(shape).astype("float32"))
+        for i, shape in enumerate(shapes, start=1)
     }
-    return relax.transform.CanonicalizeBindings()(builder.finalize()), weights
+    return relax.transform.CanonicalizeBindings()(mod), weights
 
 
 def test_operators_in_other_layouts_are_counted():
@@ -641,7 +634,7 @@ def test_operators_in_other_layouts_are_counted():
 )
 def test_weights_that_are_known_in_a_run_only_are_not_converted_in_each(derive):
     mod, weights = two_convolutions(derive=derive)
-    del weights["w2"]
+    del weights["x2"]
     bound = relax.transform.BindParams("main", weights)(mod)
     assert kernel_layouts(convert(bound)) == ["HWIO", "OIHW"]
     assert_lowering_keeps_outputs(mod, weights)
