@@ -196,8 +196,8 @@ def _build(
     paused, or share its core.
     """
     reset_global_scope(scope)
-    # of what TVM writes in between, too, which a killed worker leaves behind
-    tempfile.tempdir = folder
+    # of what TVM and its linker write in between, too, which a killed worker leaves behind
+    tempfile.tempdir = os.environ["TMPDIR"] = folder
     before = os.times()
     built = build_func(measured, folder, **options)
     # with what it has started, such as a linker

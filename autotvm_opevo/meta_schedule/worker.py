@@ -44,8 +44,8 @@ def build_artifact(
     """Build a schedule as a shared library, or object files, in a new folder of `folder`; returns
     the file's name, and the seconds of the processor: a build may be paused, or share its core.
     """
-    # of what TVM writes in between, too, which a killed worker leaves behind
-    tempfile.tempdir = folder
+    # of what TVM and its linker write in between, too, which a killed worker leaves behind
+    tempfile.tempdir = os.environ["TMPDIR"] = folder
     before = os.times()
     library = build_schedule(mod, target)
     if link:

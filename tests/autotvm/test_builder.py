@@ -3,6 +3,7 @@
 import errno
 import gc
 import os
+import subprocess
 import tempfile
 import time
 from concurrent.futures import Future
@@ -199,6 +200,21 @@ def test_what_a_build_writes_in_between_is_where_it_is_removed(builder):
 
     (built, *_) = build(builder, build_one)
     assert os.path.dirname(built.filename) == builder.tmp_dir
+
+
+def test_what_the_linker_of_a_killed_build_leaves_behind_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+    def hang_while_linking(*_, **__):
+        subprocess.run(["sh", "-c", 'touch "${TMPDIR:-/tmp}/ccLINK.res" && sleep 600'])
+
+    builder = LocalBuilder(1.0, n_parallel=1)
+    (result, *_) = build(builder, hang_while_linking, count=1)
+    assert result.error_no == MeasureErrorNo.BUILD_TIMEOUT
+    assert os.listdir(builder.tmp_dir) == ["ccLINK.res"]
+    builder.close()
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_was_built_is_removed_though_nobody_closes_the_builder():
