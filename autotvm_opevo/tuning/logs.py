@@ -24,9 +24,9 @@ WORKLOAD_FILE = "database_workload.json"
 RECORD_FILE = "database_tuning_record.json"
 # Target and task, in Base64, of a record that is pickled.
 _PICKLE = re.compile(rb"[^\t]+\tgA[\w+/=]+\t")
-# How much of a file is looked at: bytes, and lines with JSON; and the largest that is read as one
-# JSON document, in bytes.
-_HEAD, _LINES, _MAX_DOCUMENT = 1 << 16, 20, 1 << 24
+_GZIP = b"\x1f\x8b"
+# How much of a file is looked at: bytes, and lines with JSON.
+_HEAD, _LINES = 1 << 16, 20
 
 
 def best_file(log: Path) -> Path:
@@ -101,18 +101,6 @@ def common_target(logs: Sequence[Collection[str]]) -> str:
 
 
 _DATABASE = "a MetaSchedule database, whose schedules AutoTVM cannot use: give its folder to report"
-GIT_LFS = "a pointer of Git LFS: fetch the file with git lfs pull"
-# How files begin that are no text, or stand for others.
-_MAGIC = {
-    b"\x1f\x8b": "compressed with gzip: unpack it with gunzip",
-    b"BZh": "compressed with bzip2: unpack it with bunzip2",
-    b"\xfd7zXZ\x00": "compressed with xz: unpack it with unxz",
-    b"\x28\xb5\x2f\xfd": "compressed with zstd: unpack it with unzstd",
-    b"PK\x03\x04": "a zip archive: unpack it with unzip",
-    b"\xff\xfe": "text in UTF-16: convert it with iconv -f UTF-16 -t UTF-8",
-    b"\xfe\xff": "text in UTF-16: convert it with iconv -f UTF-16 -t UTF-8",
-    b"version https://git-lfs.github.com/": GIT_LFS,
-}
 
 
 def about(path: Path, otherwise: str) -> str:
@@ -135,26 +123,15 @@ def identify(path: Path) -> str:
         head = file.read(_HEAD)
     if not head:
         return "empty"
-    for magic, kind in _MAGIC.items():
-        if head.startswith(magic):
-            return kind
-    if head[257:].startswith(b"ustar"):
-        return "a tar archive: unpack it with tar -xf"
+    if head.startswith(_GZIP):
+        return "compressed with gzip: unpack it with gunzip"
     if b"\0" in head.strip(b"\0"):
         return "a binary file"
-    if head.lstrip().lower().startswith((b"<!doctype html", b"<html")):
-        return "an HTML page"
     if known := next(filter(None, map(_of_value, _values(path))), ""):
         return known
-    first, *others = head.splitlines()
-    if _PICKLE.match(first):
+    if _PICKLE.match(head):
         write = "write its records as JSON with autotvm.record.encode"
         return f"a log in AutoTVM's pickle format: {write}"
-    if others and head.lstrip().startswith((b"{", b"[")) and path.stat().st_size <= _MAX_DOCUMENT:
-        value = jsonl.load(path.read_bytes())
-        split = "write each record that it has on a line of its own"
-        document = f"a JSON document over several lines: {split}"
-        return "" if value is jsonl.MALFORMED else _of_value(value) or document
     return ""
 
 
@@ -200,10 +177,8 @@ def _values(path: Path) -> Iterator[Any]:
 
 
 def _of_value(value: Any) -> str:
-    """What has such a line, or is such a document; see `identify`."""
+    """What has such a line; see `identify`."""
     keys = value.keys() if isinstance(value, dict) else set()
-    if {"cells", "nbformat"} <= keys:
-        return "a Jupyter notebook"
     if {"i", "r", "v"} <= keys:
         if not isinstance(value["v"], str):
             return "a log in AutoTVM's format 0.1, which no TVM since 0.7 reads"

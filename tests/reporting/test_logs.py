@@ -141,7 +141,6 @@ def test_tasks_with_equal_names_are_distinguished(tmp_path, old, new, names):
     [
         ('{"i": [["[]", "llvm"], [[], []]], "r": [[0.1], 0, 1, 1], "v": "v0.6"}', "a log of Ansor"),
         ('{"i": ["llvm"], "r": [[0.1], 0, 1, 1], "v": 0.1}\n', "a log in AutoTVM's format 0.1"),
-        ('{"cells": [], "nbformat": 4}', "a Jupyter notebook"),
         ("\x1f\x8b\x08\x00", "compressed with gzip: unpack it with gunzip"),
     ],
 )

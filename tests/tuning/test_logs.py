@@ -2,10 +2,7 @@
 
 import gzip
 import json
-import lzma
 import pickle
-import tarfile
-import zipfile
 from base64 import b64encode
 
 import pytest
@@ -21,12 +18,6 @@ from autotvm_opevo.tuning.logs import (
     kind_of_file,
 )
 
-NOTEBOOK = {
-    "cells": [{"cell_type": "code", "source": ["import tvm"]}],
-    "metadata": {},
-    "nbformat": 4,
-    "nbformat_minor": 5,
-}
 TENSOR = ["TENSOR", [8, 64], "float32"]
 ANSOR = json.dumps(
     {
@@ -147,32 +138,11 @@ def test_the_files_of_a_database_stand_for_their_folder(tmp_path, name):
     assert describe_file(tmp_path / name).endswith(f"name their folder, {tmp_path}")
 
 
-def tar(path):
-    (path.parent / "member").write_text(LINE)
-    with tarfile.open(path, "w") as archive:
-        archive.add(path.parent / "member")
-
-
-def zipped(path):
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("log.json", LINE)
-
-
 FORMATS = {
     "compressed with gzip: unpack it with gunzip": lambda path: path.write_bytes(
         gzip.compress(LINE.encode())
     ),
-    "compressed with xz: unpack it with unxz": lambda path: path.write_bytes(
-        lzma.compress(LINE.encode())
-    ),
-    "a zip archive: unpack it with unzip": zipped,
-    "a tar archive: unpack it with tar": tar,
-    "text in UTF-16: convert it with iconv": lambda path: path.write_text(LINE, encoding="utf-16"),
     "a binary file": lambda path: path.write_bytes(b"\x7fELF\0\0\0\1\n\0\0"),
-    "an HTML page": lambda path: path.write_text("\n<!DOCTYPE html>\n<html></html>"),
-    "a pointer of Git LFS: fetch the file with git lfs pull": lambda path: path.write_text(
-        f"version https://git-lfs.github.com/spec/v1\noid sha256:{64 * 'a'}\nsize 5120\n"
-    ),
     "a log of Ansor": lambda path: path.write_text(f"{ANSOR}\n{ANSOR}\n"),
     "a log in AutoTVM's format 0.1": lambda path: path.write_text(f"# by hand\n{OLD}\n"),
     "a log in AutoTVM's pickle format": lambda path: path.write_text(f"{PICKLED}\n"),
@@ -180,11 +150,6 @@ FORMATS = {
     "a MetaSchedule database, whose": lambda path: path.write_text(f"{WORKLOAD}\n"),
     "the run log of tune_network: name the log beside it": lambda path: path.write_text(
         f"{RUN_LOG}\n"
-    ),
-    "a Jupyter notebook": lambda path: path.write_text(json.dumps(NOTEBOOK, indent=1)),
-    "a Jupyter notebook:": lambda path: path.write_text(json.dumps(NOTEBOOK)),
-    "a JSON document over several lines": lambda path: path.write_text(
-        json.dumps([json.loads(LINE)], indent=2)
     ),
     "empty": lambda path: path.touch(),
 }
