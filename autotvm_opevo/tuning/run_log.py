@@ -244,17 +244,11 @@ class RunLog:
 
 
 def read(path: Path) -> Iterator[Event]:
-    """Iterate over the valid events of a run log, if there is one. Lines of version 0.1.0, which
-    have no type, are skipped with a warning.
-    """
+    """Iterate over the valid events of a run log, if there is one."""
     if not path.is_file():
         return
-    warned = False
     with open(path, "rb") as file:
         for _, value in jsonl.read(file):
-            if not warned and isinstance(value, dict) and "time" in value and "type" not in value:
-                logger.warning("%s has lines of an earlier version, which are not read", path)
-                warned = True
             with suppress(msgspec.ValidationError, RecursionError):
                 yield msgspec.convert(value, _EVENTS)
 

@@ -104,16 +104,6 @@ def test_numpys_numbers_are_written(tmp_path):
     assert (event.phases, event.learned_from) == ({"running": 1.5}, {"dense": {"a.json": 2}})
 
 
-def test_lines_of_an_earlier_version_are_skipped_with_a_warning(tmp_path, caplog):
-    (tmp_path / "journal").write_text(
-        '{"time": 1.0, "task": "dense", "failure": "run timeout"}\n' * 2
-    )
-    RunLog(tmp_path / "journal").write(TrialEnded("dense"))
-    assert [event.failure for event in read(tmp_path / "journal")] == [""]
-    # once each time it is read
-    assert caplog.text.count("of an earlier version, which are not read") == 2
-
-
 def test_of_a_large_part_of_a_graph_the_whole_graph_is_written(tmp_path):
     whole = Factorization(2**20, 3)
     small, large = ([tile for tile in whole if tile[2] <= limit] for limit in (2, 2**18))
