@@ -24,8 +24,8 @@ _COMPILE_TIMEOUT, _COMPILE_GRACE = 3600.0, 60.0
 # Seconds of silence after which something that takes long says what it is, and those after which it
 # does not belong to what came before.
 SILENT, _PAUSE = 4.0, 1.0
-# The end of a line that the next one writes over.
-_REWRITE = "\r"
+# Since when the user has heard nothing, and until when a block of `say_if_long` ran.
+_quiet_since = _busy_until = -inf
 
 
 def run_with_timeout(seconds: float, function: Callable[[], T], what: str, grace: float = 0.0) -> T:
@@ -77,59 +77,39 @@ def run_compiler(compile: Callable[[], T], what: str) -> T:
         raise RuntimeError(f"TVM failed while {what}: {why}") from error
 
 
-class _Silence:
-    """How long the user has waited since something was said, or the process became busy."""
-
-    def __init__(self) -> None:
-        self._since = self._busy_until = -inf
-
-    def begin(self) -> None:
-        """Count from now, unless it follows closely on something else."""
-        now = time.monotonic()
-        if now > self._busy_until + _PAUSE:
-            self._since = now
-
-    def end(self) -> None:
-        self._busy_until = time.monotonic()
-
-    def say(self, text: str, end: str) -> None:
-        tqdm.write(text, file=sys.stderr, end=end)
-        self._since = time.monotonic()
-
-    @property
-    def left(self) -> float:
-        """Seconds until something has to be said."""
-        return max(0.0, self._since + SILENT - time.monotonic())
-
-
-_silence = _Silence()
-
-
 @contextmanager
 def say_if_long(what: str, done: Callable[[], str] = lambda: "") -> Iterator[None]:
     """Say on standard error what the block does where some seconds pass in silence, how long it has
     taken, and what is `done`: in a terminal in the same line.
     """
+    global _quiet_since, _busy_until
     ended, start = threading.Event(), time.monotonic()
     is_terminal = getattr(sys.stderr, "isatty", bool)()
 
+    def left() -> float:
+        """Seconds until something has to be said."""
+        return max(0.0, _quiet_since + SILENT - time.monotonic())
+
     def say() -> None:
+        global _quiet_since
         said = ""
-        while not ended.wait(_silence.left):
-            if _silence.left:  # another block has said something meanwhile
+        while not ended.wait(left()):
+            if left():  # another block has said something meanwhile
                 continue
             so_far = ", ".join(filter(None, [f"{time.monotonic() - start:.0f} s so far", done()]))
             said = f"{what}: {so_far}".ljust(len(said) if is_terminal else 0)
-            _silence.say(said, _REWRITE if is_terminal else "\n")
+            tqdm.write(said, file=sys.stderr, end="\r" if is_terminal else "\n")
+            _quiet_since = time.monotonic()
         if said and is_terminal:
-            _silence.say(said, "\n")
+            tqdm.write(said, file=sys.stderr)
 
+    if start > _busy_until + _PAUSE:  # else it follows closely on something else
+        _quiet_since = start
     thread = threading.Thread(target=say, daemon=True)
-    _silence.begin()
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
-        _silence.end()
+        _busy_until = time.monotonic()
