@@ -212,44 +212,39 @@ class Acquisition:
         # On matrices this small, more threads only wait for each other, above all while builders
         # keep every core busy.
         with _blas().limit(limits=1, user_api="blas"):
-            return self._select(pools, results, pending[-_MAX_PENDING:], n)
-
-    def _select(
-        self,
-        pools: Sequence[Sequence[int]],
-        results: Mapping[int, float],
-        pending: Sequence[int],
-        n: int,
-    ) -> list[int]:
-        candidates = list(dict.fromkeys(chain(*pools)))
-        succeeded = any(results.values())
-        models = [
-            m
-            for m in self._models
-            if m.min_results == 0 or (succeeded and len(results) >= m.min_results)
-        ]
-        if not models:
-            return []
-        predictions = [model.predict(results, [*candidates, *pending]) for model in models]
-        for j in range(len(candidates), len(candidates) + len(pending)):
-            self.condition_on(predictions, j)
-        position = {number: j for j, number in enumerate(candidates)}
-        open_ = [
-            np.isin(np.arange(len(candidates) + len(pending)), [position[c] for c in pool])
-            for pool in pools
-        ]
-        selected: list[int] = []
-        while len(selected) < min(n, len(candidates)):
-            prediction = predictions[self._turn % len(predictions)]
-            score = self.score(prediction, self._turn // len(predictions) % len(prediction.best_f))
-            eligible = next(pool for pool in (open_[self._turn % len(open_)], *open_) if pool.any())
-            self._turn += 1
-            j = int(np.argmax(np.where(eligible, score, -np.inf)))
-            selected.append(candidates[j])
-            for pool in open_:
-                pool[j] = False
-            self.condition_on(predictions, j)
-        return selected
+            candidates = list(dict.fromkeys(chain(*pools)))
+            pending = pending[-_MAX_PENDING:]
+            succeeded = any(results.values())
+            models = [
+                m
+                for m in self._models
+                if m.min_results == 0 or (succeeded and len(results) >= m.min_results)
+            ]
+            if not models:
+                return []
+            predictions = [model.predict(results, [*candidates, *pending]) for model in models]
+            for j in range(len(candidates), len(candidates) + len(pending)):
+                self.condition_on(predictions, j)
+            position = {number: j for j, number in enumerate(candidates)}
+            open_ = [
+                np.isin(np.arange(len(candidates) + len(pending)), [position[c] for c in pool])
+                for pool in pools
+            ]
+            selected: list[int] = []
+            while len(selected) < min(n, len(candidates)):
+                prediction = predictions[self._turn % len(predictions)]
+                target = self._turn // len(predictions) % len(prediction.best_f)
+                score = self.score(prediction, target)
+                eligible = next(
+                    pool for pool in (open_[self._turn % len(open_)], *open_) if pool.any()
+                )
+                self._turn += 1
+                j = int(np.argmax(np.where(eligible, score, -np.inf)))
+                selected.append(candidates[j])
+                for pool in open_:
+                    pool[j] = False
+                self.condition_on(predictions, j)
+            return selected
 
     def score(self, prediction: Prediction, target: int) -> Array:
         """Acquisition value of each point: log EI of a target + log P(feasible)."""
