@@ -79,7 +79,8 @@ def use_all_cores() -> str:
             f"TVM_NUM_THREADS={cores}: kernels run on all cores of this machine that this process "
             "may use"
         )
-    if cores and _is_confined() and not os.environ.get(_BINDING):
+    is_confined = usable_cpus() < (os.cpu_count() or 0)
+    if cores and is_confined and not os.environ.get(_BINDING):
         os.environ[_BINDING] = "0"
         done.append(f"{_BINDING}=0: kernels are not bound to the machine's first CPUs")
     return "; ".join(done)
@@ -112,11 +113,6 @@ def warn_of_idle_cores(threads: int) -> None:
 
 def _within_quotas(cpus: int) -> int:
     return min([cpus, *(max(1, int(quota)) for quota in _quotas())])
-
-
-def _is_confined() -> bool:
-    """Whether this process may use only a part of the machine."""
-    return usable_cpus() < (os.cpu_count() or 0)
 
 
 def _quotas() -> Iterator[float]:

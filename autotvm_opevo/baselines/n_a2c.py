@@ -13,7 +13,7 @@ from autotvm_opevo._utils.validation import as_integer, as_probability
 from autotvm_opevo.baselines.factorizations import require_factorizations, untiled
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.space import Configuration, Space
-from autotvm_opevo.topology.factorization import prime_factors
+from autotvm_opevo.topology.factorization import move_factor, prime_factors
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -32,10 +32,8 @@ class Action(NamedTuple):
     p: int
 
     def __call__(self, configuration: Configuration) -> Configuration:
-        parts = list(configuration[self.knob])
-        parts[self.n] //= self.p
-        parts[self.m] *= self.p
-        return {**configuration, self.knob: tuple(parts)}
+        moved = move_factor(configuration[self.knob], self.n, self.m, self.p)
+        return {**configuration, self.knob: moved}
 
 
 class Transition(NamedTuple):

@@ -94,7 +94,7 @@ class Factorization(Topology):
 
         def neighbour(k: int) -> tuple[int, ...]:
             (n, p), m = sources[k // others], k % others
-            return _move_factor(vertex, n, m + (m >= n), p)
+            return move_factor(vertex, n, m + (m >= n), p)
 
         return LazySequence(len(sources) * others, neighbour)
 
@@ -172,7 +172,7 @@ class Tiling(Graph):
             neighbours += [vertex[:n] + (a * p,) + vertex[n + 1 :] for n, a in enumerate(vertex)]
             neighbours += [vertex[:n] + (vertex[n] // p,) + vertex[n + 1 :] for n in divisible]
             neighbours += [
-                _move_factor(vertex, n, m, p)
+                move_factor(vertex, n, m, p)
                 for n, m in permutations(range(len(vertex)), 2)
                 if n in divisible
             ]
@@ -236,7 +236,7 @@ def prime_factors(number: int) -> dict[int, int]:
     return exponents
 
 
-def _move_factor(vertex: tuple[int, ...], n: int, m: int, p: int) -> tuple[int, ...]:
+def move_factor(vertex: tuple[int, ...], n: int, m: int, p: int) -> tuple[int, ...]:
     """Move the prime factor `p` from the n-th to the m-th part of `vertex`."""
     parts = list(vertex)
     parts[n] //= p
