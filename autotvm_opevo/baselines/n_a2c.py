@@ -222,16 +222,7 @@ class NA2C(Search):
 
 class ActorCritic:
     """A policy (actor) and a state value (critic), both linear in a shared hidden layer of ReLU
-    units and trained by Adam.
-
-    Parameters
-    ----------
-    state_size, hidden_size, n_actions : int
-        Widths of the layers.
-    learning_rate : float
-        Adam's alpha; its other parameters have their usual values.
-    rng : numpy.random.Generator
-        Draws the initial weights.
+    units and trained by Adam, whose alpha is the learning rate.
     """
 
     def __init__(

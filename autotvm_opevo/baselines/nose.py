@@ -156,26 +156,9 @@ class NoSE(Search):
 
 
 def knn_predict(candidates: Array, evaluated: Array, fitnesses: Sequence[float], k: int) -> Array:
-    """Predict fitness by inverse-distance weighting of the `k` nearest neighbours (Equations 1 to
-    3).
+    """Predict the fitness of candidates, shape (m, knobs), by the `k` nearest of others that were
+    evaluated, shape (n, knobs), weighted by the inverse Canberra distance (Equations 1 to 4).
 
-    Parameters
-    ----------
-    candidates : array of float, shape (m, knobs)
-    evaluated : array of float, shape (n, knobs)
-        Must not contain any of the candidates.
-    fitnesses : sequence of float, length n
-        Of the evaluated configurations.
-    k : int
-        Number of neighbours; all if `k` exceeds n.
-
-    Returns
-    -------
-    array of float, shape (m,)
-        Means weighted by the inverse Canberra distance (Equation 4).
-
-    Examples
-    --------
     >>> evaluated = np.array([[3.0], [2.0], [9.0]])
     >>> knn_predict(np.array([[1.0]]), evaluated, [6.0, 3.0, 0.0], k=2).round(6).tolist()
     [4.2]

@@ -79,20 +79,11 @@ def log_ei(mean: Array, stddev: Array, best_f: float) -> Array:
 
 
 class Prediction(NamedTuple):
-    """What a model expects of some configurations.
+    """What a model expects of some configurations."""
 
-    Attributes
-    ----------
-    posterior : Posterior
-        Of the targets.
-    log_prob_feasible : array of float, shape (points,)
-    best_f : array of float, shape (targets,)
-        The best so far.
-    """
-
-    posterior: Posterior
-    log_prob_feasible: Array
-    best_f: Array
+    posterior: Posterior  # of the targets
+    log_prob_feasible: Array  # shape (points,)
+    best_f: Array  # the best so far, shape (targets,)
 
 
 class Model:
@@ -100,16 +91,7 @@ class Model:
 
     The targets are the log fitness and its normal score. The other process is fitted to 0 for
     failures and 1 for successes, as in least-squares classification; its clipped mean is
-    P(feasible).
-
-    Parameters
-    ----------
-    space : Space
-    rng : numpy.random.Generator
-    kernel : GraphKernel, optional
-        By default, ``GraphKernel(space)``.
-    min_results : int
-        Number of results below which the model is not used.
+    P(feasible). With fewer than `min_results` results, the model is not used.
     """
 
     def __init__(
@@ -126,15 +108,8 @@ class Model:
         self._feasibility = GaussianProcess(self._kernel, rng)
 
     def predict(self, results: Mapping[int, float], numbers: Sequence[int]) -> Prediction:
-        """What is expected of configurations.
-
-        Parameters
-        ----------
-        results : mapping of int to float
-            Fitness by index, 0 for failures, at least one of them positive. Between calls, entries
-            may only be appended.
-        numbers : sequence of int
-            Indices of configurations.
+        """What is expected of configurations, given their indices, and fitness by index, 0 for
+        failures, at least one of it positive. Between calls, results may only be appended.
         """
         train_x, log_f = self._training_set(results)
         feasible, x = ~np.isnan(log_f), self._encode(numbers)
@@ -173,11 +148,6 @@ class Acquisition:
     """Selects candidates greedily, each conditioned on those before it.
 
     From one selected candidate to the next, models take turns, and so do their targets.
-
-    Parameters
-    ----------
-    models : sequence of Model
-        Usually one.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:

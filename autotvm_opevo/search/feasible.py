@@ -49,11 +49,6 @@ class FeasibleWalks:
     One knob takes a step on its graph. If that is infeasible, another takes each value that could
     make up for it, as one part of a product is multiplied and another divided; of a large graph,
     each neighbour. If none does, the walk goes on from the step, or ends, and another begins.
-
-    Parameters
-    ----------
-    space : Space
-    rng : numpy.random.Generator
     """
 
     def __init__(self, space: Space, rng: np.random.Generator) -> None:
@@ -65,15 +60,9 @@ class FeasibleWalks:
     def walk(
         self, starts: Sequence[int], find: Callable[[Configuration], int | None]
     ) -> Iterator[int]:
-        """Yield where walks from `starts` end, by number, until 50,000 configurations have been
-        looked at.
-
-        Parameters
-        ----------
-        starts : sequence of int
-            Each walk begins at a random one.
-        find : callable
-            Returns the number of a configuration at which a walk ends, and None for any other.
+        """Yield where walks, each from a random one of `starts`, end, by number, until 50,000
+        configurations have been looked at. `find` returns the number of a configuration at which a
+        walk ends, and None for any other.
         """
         visits = 0
         while starts and visits < _MAX_VISITS:

@@ -83,18 +83,10 @@ JITTER = 1e-8
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """What is learned from the data.
+    """What is learned from the data."""
 
-    Attributes
-    ----------
-    inverse_lengthscales : array of float, shape (knobs,)
-        a_i = -ln q_i, per step on the knob's graph.
-    noise : float
-        Noise variance, as a fraction of the signal variance.
-    """
-
-    inverse_lengthscales: Array
-    noise: float
+    inverse_lengthscales: Array  # a_i = -ln q_i, per step on the knob's graph, shape (knobs,)
+    noise: float  # variance, as a fraction of the signal variance
 
 
 def prior_median(knobs: int) -> Hyperparameters:
@@ -112,20 +104,10 @@ class EncodedValue(NamedTuple):
 
 
 class KnobCoordinates:
-    """Coordinates, in steps, of a knob's values.
+    """Coordinates, in steps, of a knob's values, and of those of `peers`, the comparable knobs of
+    other tasks; see `Topology.encoder`.
 
-    Parameters
-    ----------
-    topology : Topology
-    peers : sequence of Graph
-        Comparable knobs of other tasks, whose values have coordinates, too; see `Topology.encoder`.
-
-    Attributes
-    ----------
-    width : int
-        Number of coordinates.
-    parts : int
-        Number of parts that a loop is tiled into, 0 for other knobs.
+    There are `width` coordinates, and `parts` that a loop is tiled into, 0 for other knobs.
     """
 
     def __init__(self, topology: Topology, peers: Sequence[Graph] = ()) -> None:
@@ -152,18 +134,8 @@ class KnobCoordinates:
 
 
 class GraphKernel:
-    """Exponential ARD kernel on graph distances.
-
-    Parameters
-    ----------
-    space : Space
-    knobs : sequence of KnobCoordinates, optional
-        Of the space's knobs.
-
-    Attributes
-    ----------
-    size : int
-        Number of inverse lengthscales: one for each knob, and each log-sum.
+    """Exponential ARD kernel on graph distances. It has `size` inverse lengthscales: one for each
+    knob, and each log-sum.
     """
 
     def __init__(self, space: Space, knobs: Sequence[KnobCoordinates] | None = None) -> None:
@@ -236,16 +208,8 @@ class GraphKernel:
 
 
 def fit_hyperparameters(distances: Array, y: Array, start: Hyperparameters) -> Hyperparameters:
-    """Maximum a posteriori hyperparameters, by L-BFGS-B on their logarithms.
-
-    Parameters
-    ----------
-    distances : array of float, shape (knobs, n, n)
-        Of the training points, by knob; see `GraphKernel.pairwise_distances`.
-    y : array of float, shape (n,)
-        Targets, not all equal.
-    start : Hyperparameters
-        Where the optimiser starts.
+    """Maximum a posteriori hyperparameters, by L-BFGS-B on their logarithms, given the
+    `GraphKernel.pairwise_distances` of the training points, and targets, which are not all equal.
     """
     result = minimize(
         neg_log_posterior,
@@ -269,15 +233,7 @@ def neg_log_posterior(
     log_hyperparameters: Array, distances: Array, y: Array
 ) -> tuple[float, Array]:
     """Negative log posterior density of the logarithms of the hyperparameters, up to a constant,
-    and its gradient.
-
-    Parameters
-    ----------
-    log_hyperparameters : array of float, shape (knobs + 1,)
-        Logarithms of the inverse lengthscales and of the noise.
-    distances : array of float, shape (knobs, n, n)
-    y : array of float, shape (n,)
-        Targets with mean 0.
+    and its gradient. The noise is the last of them; the mean of the targets is 0.
     """
     *inverse_lengthscales, noise = np.exp(log_hyperparameters)
     gram = np.exp(-np.tensordot(inverse_lengthscales, distances, 1))
@@ -318,16 +274,6 @@ def neg_log_prior(log_hyperparameters: Array) -> tuple[float, Array]:
 class GaussianProcess:
     """A Gaussian process on a subsample of the results, whose hyperparameters are refitted as
     results arrive.
-
-    Parameters
-    ----------
-    kernel : GraphKernel
-    rng : numpy.random.Generator
-
-    Attributes
-    ----------
-    hyperparameters : Hyperparameters
-        Fitted last.
     """
 
     def __init__(self, kernel: GraphKernel, rng: np.random.Generator) -> None:
@@ -365,20 +311,7 @@ class GaussianProcess:
 
 class Posterior:
     """Posterior of a Gaussian process at some points, which can be conditioned on pending
-    evaluations, one after the other.
-
-    Parameters
-    ----------
-    kernel : GraphKernel
-    hyperparameters : Hyperparameters
-    train_x : array of float, shape (n, columns)
-        Encoded by the kernel.
-    train_y : array of float, shape (n, targets)
-    x : array of float, shape (points, columns)
-
-    Attributes
-    ----------
-    mean : array of float, shape (points, targets)
+    evaluations, one after the other. `mean` has the shape (points, targets).
     """
 
     def __init__(

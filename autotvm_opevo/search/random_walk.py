@@ -27,12 +27,6 @@ _MAX_CACHED_SIZE = 1000
 class IndexedGraph:
     """The graph of a topology with its vertices named by their indices.
 
-    Parameters
-    ----------
-    topology : Topology
-
-    Examples
-    --------
     >>> from autotvm_opevo.topology import Discrete
     >>> list(IndexedGraph(Discrete([8, 16, 64])).neighbours(1))
     [0, 2]

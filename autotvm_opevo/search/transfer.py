@@ -47,36 +47,21 @@ _NO_CATEGORY = -2
 
 
 class Source(NamedTuple):
-    """Results of a task.
-
-    Attributes
-    ----------
-    space : Space
-    results : mapping of int to float
-        Fitness by index in that space, 0 for failures. Entries may be appended while it is used;
-        one that changes is noticed with the next that is appended.
-    origin : str
-        Where they come from, for reports, such as a file; empty if unknown.
+    """Results of a task: fitness by index in its space, 0 for failures. Entries may be appended
+    while it is used; one that changes is noticed with the next that is appended.
     """
 
     space: Space
     results: Mapping[int, float]
-    origin: str = ""
+    origin: str = ""  # where they come from, for reports, such as a file
 
 
 class SharedKnob(KnobCoordinates):
     """Coordinates, in steps, of a knob's values, and of the values that it has in other tasks.
 
     The topology says which of those are comparable, and how: see its `is_comparable` and `encoder`.
-    Values of a task whose knob is not, or that has none, are as far from all others as their
-    average.
-
-    Parameters
-    ----------
-    topology : Topology
-        Of the task that is tuned.
-    others : sequence of (Topology or None)
-        Of the other tasks; None where there is no knob of this name.
+    Values of a task whose knob is not, or that has none of this name (None), are as far from all
+    others as their average.
     """
 
     def __init__(self, topology: Topology, others: Sequence[Topology | None]) -> None:
@@ -133,15 +118,7 @@ class SharedKnob(KnobCoordinates):
 
 
 class MultiTaskKernel(GraphKernel):
-    """Kernel on the knobs' graphs and on the tasks.
-
-    Parameters
-    ----------
-    space : Space
-        Of the task that is tuned.
-    others : sequence of Space
-        Of other tasks, whose knobs are known by their names.
-    """
+    """Kernel on the knobs' graphs and on the tasks, whose knobs are known by their names."""
 
     def __init__(self, space: Space, others: Sequence[Space]) -> None:
         self._shared = {
@@ -176,19 +153,8 @@ class MultiTaskKernel(GraphKernel):
 
 
 class TransferModel(Model):
-    """A model that knows results of other tasks, and can do without results of its own.
-
-    Parameters
-    ----------
-    space : Space
-    rng : numpy.random.Generator
-    sources : sequence of Source
-        Each with at least one success.
-
-    Attributes
-    ----------
-    sources
-        As given.
+    """A model that knows results of other tasks, each with at least one success, and can do without
+    results of its own.
     """
 
     def __init__(self, space: Space, rng: np.random.Generator, sources: Sequence[Source]) -> None:
@@ -343,17 +309,9 @@ def count_origins(sources: Iterable[Source]) -> dict[str, int]:
 
 
 def thin_out(ranked: Sequence[T], size: int) -> list[T]:
-    """At most `size` results: the best half as they are, the others thinned out, since a model
-    needs an order of them, too.
+    """At most `size` of results that are ranked, the best first: the best half as they are, the
+    others thinned out, since a model needs an order of them, too.
 
-    Parameters
-    ----------
-    ranked : sequence
-        The best first.
-    size : int
-
-    Examples
-    --------
     >>> thin_out(range(100), 6)
     [0, 1, 2, 3, 51, 99]
     """
