@@ -106,14 +106,9 @@ class Lock:
         self._file: int | None = None
 
     def acquire(self, what: Path) -> None:
-        """Take the lock without waiting; `what` is the file that it protects.
-
-        Raises
-        ------
-        LogInUse
-            If another process holds the lock; the message names its pid.
-        ValueError
-            If there is a file of that name that is no lock; it is left untouched.
+        """Take the lock without waiting; `what` is the file that it protects. Raises `LogInUse`,
+        with the pid, if another process holds it, and `ValueError` if there is a file of that name
+        that is no lock, which is left untouched.
         """
         is_held = False
         while not is_held:

@@ -90,8 +90,6 @@ def idle_cores(threads: int) -> str:
     """Say how to use all cores, if TVM runs kernels in fewer threads than there are; empty
     otherwise.
 
-    Examples
-    --------
     >>> idle_cores(threads=physical_cores())
     ''
     """

@@ -32,13 +32,8 @@ class RequirementError(ImportError):
 def require(module: str, name: str, lacks: Callable[[], str], what_to_do: str) -> str:
     """Import a module of TVM, such as ``"tvm.autotvm"``, and return the TVM's version and folder.
 
-    `name` is the module's in error messages, such as ``"AutoTVM"``; `lacks` returns why a TVM
-    without it lacks it.
-
-    Raises
-    ------
-    RequirementError
-        If the module cannot be imported.
+    Raises `RequirementError` if it cannot be imported. `name` is the module's in error messages,
+    such as ``"AutoTVM"``; `lacks` returns why a TVM without it lacks it.
     """
 
     def load(module: str, what: str, absent: Callable[[], str]) -> Any:

@@ -31,12 +31,8 @@ Each command has its own --help, with more examples.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command, this process's by default, and return its exit status.
-
-    Raises
-    ------
-    SystemExit
-        If the arguments cannot be parsed, or ask for help or the version.
+    """Run a command, this process's by default, and return its exit status; raises `SystemExit` if
+    the arguments cannot be parsed, or ask for help or the version.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser(arguments).parse_args(arguments)

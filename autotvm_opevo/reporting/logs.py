@@ -37,14 +37,8 @@ _SUFFIXES, _AUTOTVM, _HEAD = (".json", ".log"), (b'{"', b'"input"', b'"config"',
 
 def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) -> list[TuningLog]:
     """Read AutoTVM logs, folders of MetaSchedule databases, or folders of any of them. A missing
-    file, and one without a trial, is an empty log unless it `must_exist`.
-
-    Raises
-    ------
-    ValueError
-        If there is no path, a path is given twice, a file is not a log, or it has no trial.
-    OSError
-        If a file cannot be read.
+    file, and one without a trial, is an empty log unless it `must_exist`. Raises `ValueError` for
+    what is no log, or given twice.
     """
     if not paths:
         what = "an AutoTVM log, or the folder of a MetaSchedule database"

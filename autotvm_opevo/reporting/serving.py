@@ -21,14 +21,8 @@ _PAUSE_FACTOR = 9
 
 def serve(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0) -> None:
     """Serve the report on 127.0.0.1, at any free port if that is 0, until interrupted with Ctrl-C.
-    The logs need not exist yet.
-
-    Raises
-    ------
-    ValueError
-        If a path is not a log.
-    OSError
-        If the port is in use.
+    The logs need not exist yet. Raises `ValueError` if a path is not a log, and `OSError` if the
+    port is in use.
     """
     contents = open_logs(logs, must_exist=False)
     if missing := [str(log.path.resolve()) for log in contents if not log.path.exists()]:

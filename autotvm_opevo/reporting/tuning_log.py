@@ -58,37 +58,24 @@ class Operator:
 
 
 class TuningLog:
-    """All tasks of one log.
-
-    Attributes
-    ----------
-    label, path, index
-        Its name in the report, the file or the folder of a database, and its position there.
-    tasks : dict of str to Task
-        By key, in order of their first trials.
-    malformed, unrelated : int
-        Number of lines that are not JSON, and of those that are but hold no trial.
-    operators : list of Operator
-        Slowest first; those without a successful trial are last. A task in no run log is one by
-        itself.
-    has_counts : bool
-        Whether a run log has the number of runs of every task.
-    elapsed : array of float
-        Seconds of tuning, without pauses, until the end of each trial; empty if some timestamps are
-        unknown.
-    pauses : list of float
-        Seconds of each pause between runs.
+    """All tasks of one log: its name in the report, the file or the folder of a database, and its
+    position there.
     """
 
     def __init__(self, label: str, path: Path = Path(), index: int = 0) -> None:
         self.label, self.path, self.index = label, path, index
-        self.tasks: dict[str, Task] = {}
+        self.tasks: dict[str, Task] = {}  # by key, in order of their first trials
+        # lines that are not JSON, and those that are but hold no trial
         self.malformed = self.unrelated = 0
         self.runs = Runs()
+        # Slowest first; those without a successful trial are last. A task in no run log is one by
+        # itself.
         self.operators: list[Operator] = []
-        self.has_counts = False
+        self.has_counts = False  # of the runs of every task, which a run log has
+        # Seconds of tuning, without pauses, until the end of each trial; empty if some timestamps
+        # are unknown.
         self.elapsed: Array = np.empty(0)
-        self.pauses: list[float] = []
+        self.pauses: list[float] = []  # seconds of each, between runs
         self._order: list[Task] = []  # the task of each trial
         self._values: dict[Hashable, Any] = {}  # each in memory once
 

@@ -9,22 +9,9 @@ from autotvm_opevo.topology.base import Topology, nonempty_list
 
 
 class ExplicitGraph(Topology):
-    """Any graph that is small enough to list it.
+    """Any graph that is small enough to list its vertices, which are hashable, or lists of what is
+    and become tuples, and the indices of the neighbours of each.
 
-    Parameters
-    ----------
-    values : iterable
-        The vertices: at least one; distinct and hashable, or lists of such, which become tuples.
-    adjacency : sequence of sequence of int
-        The indices of the neighbours of each vertex.
-
-    Raises
-    ------
-    ValueError
-        If `values` is empty or has duplicates, or `adjacency` does not fit it.
-
-    Examples
-    --------
     >>> ring = ExplicitGraph("abcd", [[1, 3], [0, 2], [1, 3], [2, 0]])
     >>> ring.neighbours("a")
     ['b', 'd']

@@ -14,15 +14,9 @@ from autotvm_opevo.topology.subgraph import InducedSubgraph
 
 
 def from_json(kind: str, *arguments: Any) -> Topology:
-    """The topology whose `to_json` has returned a list, given its elements.
+    """The topology whose `to_json` has returned a list, given its elements; raises `LookupError`,
+    `TypeError` or `ValueError` if there is none.
 
-    Raises
-    ------
-    LookupError, TypeError, ValueError
-        If there is no such topology.
-
-    Examples
-    --------
     >>> from_json(*Factorization(512, parts=4).to_json())
     Factorization(512, parts=4)
     """

@@ -50,14 +50,8 @@ def is_best(log: Path) -> bool:
 
 
 def check_logs(logs: Sequence[str | PathLike[str]]) -> list[str]:
-    """Names for logs as short as can be.
-
-    Raises
-    ------
-    ValueError
-        If there is none, or one is given twice.
-    FileNotFoundError
-        If one does not exist.
+    """Names for logs as short as can be; raises `ValueError` if there is none, or one is given
+    twice, and `FileNotFoundError` if one does not exist.
     """
     paths = [Path(log) for log in logs]
     if not paths:

@@ -36,14 +36,8 @@ class Measurer(ABC):
     Trials are built, wait for a device, and run; what is built first runs first. A builder or
     runner that takes whole batches measures one while it is submitted.
 
-    Parameters
-    ----------
-    batch : int
-        Number of candidates that are proposed at a time.
-    builds, devices : int
-        Number of builds, and of trials, at the same time.
-    builders : WorkerPool, optional
-        Paused while a trial runs on this machine's CPU.
+    A `batch` of candidates is proposed at a time; `builds` and `devices` are the numbers of builds
+    and of trials at the same time. While a trial runs on this machine's CPU, `builders` pause.
     """
 
     def __init__(

@@ -27,33 +27,16 @@ UNLIMITED = 10**9
 
 @dataclass(frozen=True)
 class Row:
-    """Progress of one task, by name.
-
-    Attributes
-    ----------
-    latency : float
-        Best latency in seconds; infinite while no trial has succeeded.
-    gflops : float
-        Throughput at that latency, in GFLOP/s.
-    share : float
-        Fraction of the network's latency, between 0 and 1.
-    failures : str
-        Kinds of errors and how often they occurred.
-    dominant_error : str
-        The most common error's message while all trials fail; empty otherwise.
-    limit : float
-        Latency in seconds that no trial can be below; 0 if unknown. The table has it as a
-        percentage of `latency`.
-    """
+    """Progress of one task, by name."""
 
     name: str
     trials: int
-    latency: float
-    gflops: float
-    share: float
-    failures: str = ""
-    dominant_error: str = ""
-    limit: float = 0.0
+    latency: float  # of the best, in seconds; infinite while no trial has succeeded
+    gflops: float  # GFLOP/s at that latency
+    share: float  # of the network's latency, between 0 and 1
+    failures: str = ""  # kinds of errors, and how often they occurred
+    dominant_error: str = ""  # the most common one's message while all trials fail
+    limit: float = 0.0  # seconds that no trial can be below; 0 if unknown
 
     @property
     def works(self) -> bool:
@@ -90,20 +73,10 @@ def table(rows: Sequence[Row]) -> str:
 
 
 class ProgressDisplay:
-    """Context manager that displays progress.
+    """Context manager that displays progress: of `trials`, of which `done` were measured before, or
+    until a limit in seconds; on standard error by default. That this cannot be written, or that
+    there is none, ends no run.
 
-    Parameters
-    ----------
-    trials, done : int
-        Number of trials in all, and of those measured before.
-    time_limit : float, optional
-        Seconds after which the run ends.
-    file : text file, optional
-        Where to write; standard error by default. That it cannot be written, or that there is none,
-        ends no run.
-
-    Examples
-    --------
     >>> import sys
     >>> with ProgressDisplay(trials=8, file=sys.stdout) as display:
     ...     display.show([Row("dense", 8, 0.002, 16.0, 1.0)], 0, 0.002)

@@ -38,25 +38,15 @@ Seconds = Callable[[list[Any]], float]
 class Roofline:
     """What a device can do at most.
 
-    Parameters
-    ----------
-    flops : float
-        float32 operations per second of its best matrix product.
-    bandwidths : tuple of (float, float)
-        Sizes in bytes, ascending, and the bytes per second of reading as many again and again.
-    threads : int
-        Number of threads in which TVM ran them; 0 if unknown.
-
-    Examples
-    --------
     >>> roofline = Roofline(flops=2e11, bandwidths=((1e6, 1e11), (1e8, 2e10)))
     >>> roofline.latency(flop=2e8, size=5e6), roofline.latency(flop=2e8, size=2e8)
     (0.001, 0.01)
     """
 
-    flops: float = math.inf
+    flops: float = math.inf  # float32 operations per second of its best matrix product
+    # sizes in bytes, ascending, and the bytes per second of reading as many again and again
     bandwidths: tuple[tuple[float, float], ...] = ()
-    threads: int = 0
+    threads: int = 0  # in which TVM ran them; 0 if unknown
 
     @property
     def bandwidth(self) -> float:

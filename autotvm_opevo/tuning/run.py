@@ -92,16 +92,6 @@ class _Batch:
 class TuningRun(ABC):
     """Tasks, with the trials of earlier calls as far as the log has them, that share a budget of
     trials. A round has at least a `batch` of them, if the budget has that many for every task.
-
-    Attributes
-    ----------
-    stop_reason : str
-        As in `TuningResult`.
-    untuned : bool
-        Whether the best file has the network untuned, which was faster, or the only one that is
-        right. It stays so until more is measured, or it is compared again.
-    phases : defaultdict of str to float
-        Seconds spent on each phase of the call, as far as known.
     """
 
     def __init__(
@@ -124,8 +114,11 @@ class TuningRun(ABC):
         self._pending: dict[Future[Any], _Batch] = {}  # trials that are being measured
         # by task: latency and record of the best of earlier calls
         self._before: dict[str, tuple[float, Any]] = {}
-        self.stop_reason, self.untuned = "trials", False
-        self.phases: defaultdict[str, float] = defaultdict(float)
+        self.stop_reason = "trials"
+        # Whether the best file has the network untuned, which was faster, or the only one that is
+        # right. It stays so until more is measured, or it is compared again.
+        self.untuned = False
+        self.phases: defaultdict[str, float] = defaultdict(float)  # seconds, as far as known
         self.display = ProgressDisplay(budget.trials, self._resumed)
 
     @property

@@ -50,14 +50,9 @@ logger = logging.getLogger(__name__)
 
 
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True, tag=True):
-    """One line of a run log. Tasks are named by their keys.
+    """One line of a run log. Tasks are named by their keys."""
 
-    Attributes
-    ----------
-    time : float
-        Unix timestamp in seconds; set when it is written.
-    """
-
+    # Unix timestamp, set when it is written.
     time: Annotated[float, msgspec.Meta(ge=0, lt=1e10)] = 0.0
 
 
@@ -198,21 +193,9 @@ _EVENTS: Any = Union[tuple(Event.__subclasses__())]
 
 class RunLog:
     """Appends events to a run log. If it cannot be written, a warning is logged once and tuning
-    continues.
+    continues. `overwrite` deletes an existing one, which describes an earlier log of the same name;
+    `runs` are those before this one.
 
-    Parameters
-    ----------
-    path : str or path
-    overwrite : bool
-        Delete an existing run log: it describes an earlier log of the same name.
-
-    Attributes
-    ----------
-    runs : Runs
-        The runs before this one.
-
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "log.json.journal"

@@ -16,26 +16,14 @@ from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 
 class TaskState(ABC):
-    """A task and its trials; an adapter's subclass has its search.
-
-    Attributes
-    ----------
-    task : object
-        Of the adapter's TVM.
-    name, key : str
-        In tables, and in the run log.
-    progress : TaskProgress
-        For a `TaskScheduler`.
-    latency : float
-        That of the best trial in seconds; infinite while none has succeeded.
-    failures : Counter of str
-        Failed trials by the kind of error.
+    """A task of the adapter's TVM, with its name in tables and its key in the run log, and its
+    trials; an adapter's subclass has its search.
     """
 
     def __init__(self, task: Any, name: str, key: str, progress: TaskProgress) -> None:
         self.task, self.name, self.key, self.progress = task, name, key, progress
-        self.latency = inf
-        self.failures: Counter[str] = Counter()
+        self.latency = inf  # of the best trial, in seconds
+        self.failures: Counter[str] = Counter()  # by the kind of error
         self._errors: Counter[str] = Counter()  # by message, which records of earlier calls lack
 
     @property

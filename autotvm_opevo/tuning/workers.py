@@ -106,18 +106,9 @@ class Worker:
         self.calls = 0  # since it was started
 
     def call(self, function: Callable[..., Any], *arguments: Any, timeout: float) -> Any:
-        """Call a function in the worker.
-
-        Raises
-        ------
-        TimeoutError
-            If it takes longer than `timeout` seconds. The worker is killed.
-        ChildProcessError
-            If the worker dies.
-        ForkServerError
-            If it cannot be started.
-        Exception
-            As raised by the function.
+        """Call a function in the worker; raises what that raises, `TimeoutError` if it takes longer
+        than `timeout` seconds, for which the worker is killed, `ChildProcessError` if it dies, and
+        `ForkServerError` if it cannot be started.
         """
         try:
             # Nothing was asked, so it has ended, as by the kernel when memory ran out.
