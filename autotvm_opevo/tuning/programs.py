@@ -191,18 +191,19 @@ def compare_outputs(
     dtypes = set(dtypes)
     names = {*dtypes, *(x.dtype.name for x in expected)}  # bfloat16 is of kind "V"
     quantized, half = is_quantized(names), any("float16" in name for name in names)
-    errors = [_relative_error(x, y) for x, y in zip(expected, actual)]
+    errors = [_errors(x, y) for x, y in zip(expected, actual)]
+    largest = max((error for error, _ in errors), default=0.0)
     if dtypes and not any("float" in name for name in names):
-        return max(errors, default=0.0), not any(errors)
+        return largest, not largest
     tolerance = _HALF_TOLERANCE if half else _TOLERANCE
     share = _QUANTIZED_SHARE if quantized else _SHARE
     matches = [
         error <= tolerance
-        or (quantized and error <= _QUANTIZED_TOLERANCE and _rms_error(x, y) <= _QUANTIZED_RMS)
+        or (quantized and error <= _QUANTIZED_TOLERANCE and rms <= _QUANTIZED_RMS)
         or (x.dtype.kind in "biu" and (x != y).mean() <= share)
-        for x, y, error in zip(expected, actual, errors)
+        for x, y, (error, rms) in zip(expected, actual, errors)
     ]
-    return max(errors, default=0.0), all(matches)
+    return largest, all(matches)
 
 
 def is_quantized(dtypes: Iterable[str]) -> bool:
@@ -232,17 +233,13 @@ def random_arrays(types: Iterable[tuple[tuple[int, ...], str]]) -> list[Array]:
     return arrays
 
 
-def _relative_error(x: Array, y: Array) -> float:
-    """Largest difference relative to the largest `x`; infinite if one alone is not finite."""
+def _errors(x: Array, y: Array) -> tuple[float, float]:
+    """Largest difference relative to the largest `x`, and root mean square of the differences
+    relative to that of `x`; infinite if one alone is not finite.
+    """
     x, y = x.astype("float64"), y.astype("float64")
     if not np.array_equal(np.isfinite(x), np.isfinite(y)):
-        return float("inf")
+        return float("inf"), float("inf")
     x, y = x[np.isfinite(x)], y[np.isfinite(y)]
-    return float(np.abs(x - y).max(initial=0.0) / (np.abs(x).max(initial=0.0) or 1.0))
-
-
-def _rms_error(x: Array, y: Array) -> float:
-    """Root mean square of the differences relative to that of `x`, where they are finite."""
-    x, y = x.astype("float64"), y.astype("float64")
-    x, y = x[np.isfinite(x)], y[np.isfinite(y)]
-    return float(np.sqrt(np.square(x - y).sum() / np.square(x).sum()))
+    largest = np.abs(x - y).max(initial=0.0) / (np.abs(x).max(initial=0.0) or 1.0)
+    return float(largest), float(np.sqrt(np.square(x - y).sum() / (np.square(x).sum() or 1.0)))
