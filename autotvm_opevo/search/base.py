@@ -37,30 +37,8 @@ class Search(ABC):
     """Find the configuration with the highest fitness in few evaluations.
 
     No configuration is proposed twice, nor one whose result was told. A subclass decides what comes
-    next, by `_propose`.
-
-    Parameters
-    ----------
-    space : Space
-        The search space.
-    seed : int, optional
-        Makes the search reproducible: with the same seed, the same calls of `ask` and `tell` give
-        the same proposals. Drawn if None.
-
-    Attributes
-    ----------
-    space
-        As given.
-    seed : int
-        As given, or as drawn.
-    results : dict of int to float
-        Fitness of all configurations that were told, by index in the space, 0 for failures. Not to
-        be changed.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    next, by `_propose`. With the same seed, which is drawn if None, the same calls of `ask` and
+    `tell` give the same proposals.
     """
 
     # Whether a generation needs all results of the one before: then a batch ends with the
@@ -74,7 +52,8 @@ class Search(ABC):
         # from the operating system: no global generator is read
         self.seed = randbits(128) if seed is None else as_integer("seed", seed, at_least=0)
         self._rng = np.random.default_rng(self.seed)
-        # Configurations are stored as their numbers in the space.
+        # Configurations are stored as their numbers in the space. Of all that were told, the
+        # fitness, 0 for failures; not to be changed by others.
         self.results: dict[int, float] = {}
         # (-fitness, number), best first, without failures
         self._ranking: list[tuple[float, int]] = []
