@@ -214,6 +214,29 @@ class Topology(Graph):
         )
 
 
+class ListedTopology(Topology):
+    """A topology whose vertices are listed. Values with different keys are distinct."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self._values, self.size = values, len(values)
+        self._index: dict[Any, int] = {}
+        for i, value in enumerate(values):
+            if self._index.setdefault(self._key(value), i) != i:
+                raise ValueError(f"values must be distinct, {value!r} given twice")
+
+    def __getitem__(self, index: int) -> Any:
+        return self._values[self._check_index(index)]
+
+    def index(self, value: Any) -> int:
+        try:
+            return self._index[self._key(value)]
+        except (KeyError, TypeError):  # of what is not hashable
+            raise self._invalid_value(value) from None
+
+    def _key(self, value: Any) -> Any:
+        return value
+
+
 class LazySequence(Sequence[Any]):
     """A sequence that computes its elements on access: a walk looks at one neighbour of many."""
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from autotvm_opevo._utils.validation import is_number
-from autotvm_opevo.topology.base import Encoder, Graph, LazySequence, Topology, nonempty_list
+from autotvm_opevo.topology.base import Encoder, Graph, LazySequence, ListedTopology, nonempty_list
 
 # The coordinate of all values that a categorical knob does not have.
 _OTHER = -1
 
 
-class Discrete(Topology):
+class Discrete(ListedTopology):
     """Numbers, each adjacent to the next smaller and the next larger one.
 
     Parameters
@@ -42,20 +42,7 @@ class Discrete(Topology):
                 raise ValueError(
                     f"values must be finite numbers, {value!r} given (Categorical takes anything)"
                 )
-        self._values: list[float] = sorted(given)
-        self._index = {value: i for i, value in enumerate(self._values)}
-        self.size = len(self._values)
-        if len(self._index) < self.size:
-            raise ValueError(f"values must be distinct, {given!r} given")
-
-    def __getitem__(self, index: int) -> float:
-        return self._values[self._check_index(index)]
-
-    def index(self, value: Any) -> int:
-        try:
-            return self._index[value]
-        except (KeyError, TypeError):
-            raise self._invalid_value(value) from None
+        super().__init__(sorted(given))
 
     def neighbours(self, value: Any) -> Sequence[float]:
         i = self.index(value)
@@ -87,7 +74,7 @@ class Discrete(Topology):
         return f"Discrete({_abbreviate(self._values)})"
 
 
-class Categorical(Topology):
+class Categorical(ListedTopology):
     """Values without an order, all adjacent to each other.
 
     Values of different types are distinct, even if they compare equal (``True`` and ``1``).
@@ -112,21 +99,7 @@ class Categorical(Topology):
     is_categorical = True
 
     def __init__(self, values: Iterable[Any]) -> None:
-        self._values = nonempty_list(values)
-        self.size = len(self._values)
-        self._index: dict[Any, int] = {}
-        for i, value in enumerate(self._values):
-            if self._index.setdefault(_key(value), i) != i:
-                raise ValueError(f"values must be distinct, {value!r} given twice")
-
-    def __getitem__(self, index: int) -> Any:
-        return self._values[self._check_index(index)]
-
-    def index(self, value: Any) -> int:
-        try:
-            return self._index[_key(value)]
-        except KeyError:
-            raise self._invalid_value(value) from None
+        super().__init__(nonempty_list(values))
 
     def neighbours(self, value: Any) -> Sequence[Any]:
         i = self.index(value)
@@ -145,21 +118,18 @@ class Categorical(Topology):
     def to_json(self) -> list[Any]:
         return ["choice", self._values]
 
+    def _key(self, value: Any) -> tuple[type, Any]:
+        """Differs between types: the type and the value, or its repr if it is not hashable."""
+        if isinstance(value, np.generic):
+            value = value.item()  # a numpy scalar equals the Python number it holds
+        try:
+            hash(value)
+        except TypeError:
+            return type(value), repr(value)
+        return type(value), value
+
     def __repr__(self) -> str:
         return f"Categorical({_abbreviate(self._values)})"
-
-
-def _key(value: Any) -> tuple[type, Any]:
-    """A dict key that differs between types: the type and the value, or its repr if it is not
-    hashable.
-    """
-    if isinstance(value, np.generic):
-        value = value.item()  # a numpy scalar equals the Python number it holds
-    try:
-        hash(value)
-    except TypeError:
-        return type(value), repr(value)
-    return type(value), value
 
 
 def _abbreviate(values: list[Any]) -> str:

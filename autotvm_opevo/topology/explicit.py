@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from autotvm_opevo.topology.base import Topology, nonempty_list
+from autotvm_opevo.topology.base import ListedTopology, nonempty_list
 
 
-class ExplicitGraph(Topology):
+class ExplicitGraph(ListedTopology):
     """Any graph that is small enough to list its vertices, which are hashable, or lists of what is
     and become tuples, and the indices of the neighbours of each.
 
@@ -18,14 +18,7 @@ class ExplicitGraph(Topology):
     """
 
     def __init__(self, values: Iterable[Any], adjacency: Sequence[Sequence[int]]) -> None:
-        self._values = [hashable(value) for value in nonempty_list(values)]
-        self._index = {value: i for i, value in enumerate(self._values)}
-        self.size = len(self._values)
-        if len(self._index) < self.size:
-            raise ValueError(
-                f"values must be distinct, {self.size - len(self._index)} of {self.size} are "
-                "duplicates"
-            )
+        super().__init__([hashable(value) for value in nonempty_list(values)])
         if len(adjacency) != self.size or not all(
             j in range(self.size) for adjacent in adjacency for j in adjacent
         ):
@@ -35,17 +28,11 @@ class ExplicitGraph(Topology):
             )
         self._adjacency = [list(adjacent) for adjacent in adjacency]
 
-    def __getitem__(self, index: int) -> Any:
-        return self._values[self._check_index(index)]
-
-    def index(self, value: Any) -> int:
-        try:
-            return self._index[hashable(value)]
-        except (KeyError, TypeError):
-            raise self._invalid_value(value) from None
-
     def neighbours(self, value: Any) -> Sequence[Any]:
         return [self._values[j] for j in self._adjacency[self.index(value)]]
+
+    def _key(self, value: Any) -> Any:
+        return hashable(value)
 
     def __repr__(self) -> str:
         return f"ExplicitGraph({self._values!r}, {self._adjacency!r})"

@@ -34,7 +34,7 @@ def test_categorical_distinguishes_types_and_accepts_numpy_scalars():
     [
         (lambda: Discrete([]), r"values must have at least one element, \[\] given"),
         (lambda: Discrete(5), "values must have at least one element, 5 given"),
-        (lambda: Discrete([1, 1]), r"values must be distinct, \[1, 1\] given"),
+        (lambda: Discrete([1, 1]), "values must be distinct, 1 given twice"),
         (lambda: Discrete([1, float("nan")]), "values must be finite numbers, nan given"),
         (lambda: Discrete(["a"]), "values must be finite numbers, 'a' given"),
         (lambda: Categorical([]), "values must have at least one element"),
