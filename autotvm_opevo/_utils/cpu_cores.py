@@ -25,9 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def affinity() -> set[int]:
-    """CPUs that this process may use; empty if unknown. Its threads may be bound to some of them,
-    as TVM does when it runs a kernel.
-    """
+    """CPUs that this process may use, whatever TVM binds its threads to; empty if unknown."""
     return set(_CPUS)
 
 

@@ -1,6 +1,4 @@
-"""Import the TVM that an adapter needs, or raise an error that names what is installed and what to
-do.
-"""
+"""Import the TVM that an adapter needs, or say what is installed and what to do."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Files with one JSON value per line: logs, databases, run logs, results. Lines may be torn or
-written by other tools.
-"""
+"""Files with one JSON value per line, some of them torn or written by other tools."""
 
 from __future__ import annotations
 

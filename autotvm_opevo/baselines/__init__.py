@@ -1,6 +1,4 @@
-"""Searches to compare OpEvo with: G-BFS and N-A2C (Zhang et al. 2019), and NoSE (Gatopoulos et
-al.).
-"""
+"""Searches to compare OpEvo with: G-BFS and N-A2C (Zhang et al. 2019), NoSE (Gatopoulos et al.)."""
 
 from autotvm_opevo.baselines.g_bfs import GBFS
 from autotvm_opevo.baselines.n_a2c import NA2C

@@ -1,6 +1,4 @@
-"""The search spaces of Zhang et al., products of factorizations, and the configuration where their
-searches start.
-"""
+"""The search spaces of Zhang et al., products of factorizations, and where searches start."""
 
 from __future__ import annotations
 

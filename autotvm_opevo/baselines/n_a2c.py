@@ -192,9 +192,7 @@ class NA2C(Search):
         )
 
     def _reward(self, transition: Transition) -> float:
-        """The improvement relative to the best fitness; a state that is not evaluated counts as
-        0.
-        """
+        """The improvement over a state, 0 if it is not evaluated, relative to the best fitness."""
         return (
             self.results[transition.next_state] - self.results.get(transition.state, 0.0)
         ) / -self._ranking[0][0]
@@ -245,9 +243,7 @@ class ActorCritic:
         self._updates = 0
 
     def __call__(self, states: Array, mask: Array) -> tuple[Array, Array]:
-        """Return action probabilities, shape (states, actions), 0 where `mask` is False, and state
-        values, shape (states,).
-        """
+        """Return probabilities of actions, 0 where `mask` is False, and values of states."""
         return self._forward(states, mask)[1:]
 
     def _forward(self, states: Array, mask: Array) -> tuple[Array, Array, Array]:

@@ -1,6 +1,4 @@
-"""NoSE (Gatopoulos et al.): an evolutionary search that screens its offspring by
-k-nearest-neighbour regression.
-"""
+"""NoSE (Gatopoulos et al.): evolution that screens its offspring by k nearest neighbours."""
 
 from __future__ import annotations
 
@@ -127,9 +125,7 @@ class NoSE(Search):
         return list(offspring)
 
     def _crossover(self, first: Configuration, second: Configuration) -> Configuration:
-        """Single-point crossover: the first parent's knobs up to a random one, the second parent's
-        from there.
-        """
+        """Single-point crossover: the first parent's knobs, from a random one on the second's."""
         names = list(self.space.knobs)
         cut = int(self._rng.integers(1, len(names))) if len(names) > 1 else 0
         return {

@@ -1,6 +1,4 @@
-"""``doctor``: check the installation, one line for each component, with a hint where one is missing
-or broken.
-"""
+"""``doctor``: check the installation, a line for each component, with a hint where it is broken."""
 
 from __future__ import annotations
 

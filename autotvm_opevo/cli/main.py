@@ -1,6 +1,4 @@
-"""The command line: ``autotvm-opevo``, or ``python -m autotvm_opevo``; and the common form of all
-commands' help and errors.
-"""
+"""The command line, and the common form of all commands' help and errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The options of all commands that build a network: which one, with which TVM, for which target, on
-which devices.
-"""
+"""The options of all commands that build a network: which, with which TVM, for which devices."""
 
 from __future__ import annotations
 

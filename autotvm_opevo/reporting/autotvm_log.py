@@ -1,6 +1,4 @@
-"""Parser of AutoTVM logs. Reads plain JSON: needs no TVM, and neither unpickles nor evaluates
-anything.
-"""
+"""Parser of AutoTVM logs: plain JSON, of which nothing is unpickled or evaluated. Needs no TVM."""
 
 from __future__ import annotations
 

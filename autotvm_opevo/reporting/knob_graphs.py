@@ -62,9 +62,7 @@ class Knob:
 
     @cached_property
     def topology(self) -> Topology:
-        """The graph that is drawn: over all vertices if they are known and not too many, else over
-        the best values that were tried.
-        """
+        """The graph that is drawn: all vertices if known and few, else the best that were tried."""
         if self.full is not None and self.full.size <= MAX_VERTICES:
             return self.full
         return self.graph_over(sorted(self.latencies, key=self.best)[:MAX_VERTICES])

@@ -1,6 +1,4 @@
-"""Parser of MetaSchedule databases. Reads plain JSON and needs no TVM: a trace has both its
-decisions and their options.
-"""
+"""Parser of MetaSchedule databases: a trace has decisions and their options. Needs no TVM."""
 
 from __future__ import annotations
 

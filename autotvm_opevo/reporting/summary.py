@@ -1,6 +1,4 @@
-"""What a report begins with: of each log a summary, warnings and the verdict, and whether several
-can be compared.
-"""
+"""What a report begins with: a summary of each log, warnings, and whether several compare."""
 
 from __future__ import annotations
 

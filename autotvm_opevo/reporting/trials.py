@@ -87,9 +87,7 @@ class Task:
 
     @property
     def confirmation(self) -> BestConfirmed | None:
-        """The timings of its best trial at the end of a run, unless a later trial was faster, or it
-        was timed only once.
-        """
+        """Its last timings, unless a later trial was faster, or it was timed only once."""
         last = self.last_confirmation
         if last is None or len(last.latencies) == 1 or self.latency < last.latency:
             return None

@@ -1,6 +1,4 @@
-"""The verdict on a log: has tuning converged, how good and how sure is the result, where did the
-time go, what next.
-"""
+"""The verdict on a log: is it converged, how good, how sure, where did the time go, what next."""
 
 from __future__ import annotations
 

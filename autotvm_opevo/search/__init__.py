@@ -1,6 +1,4 @@
-"""Search spaces, random walks on them, and OpEvo with a Gaussian-process surrogate (Sections 3 and
-4). Independent of TVM.
-"""
+"""Search spaces, random walks, and OpEvo (Sections 3 and 4). Independent of TVM."""
 
 from autotvm_opevo.search import random_walk
 from autotvm_opevo.search.opevo import OpEvo

@@ -126,15 +126,11 @@ class Model:
         )
 
     def targets(self, log_f: Array) -> Array:
-        """What is modelled of the log fitness of successes, shape (n, targets); hyperparameters are
-        fitted to the first.
-        """
+        """Targets of successes, shape (n, targets); hyperparameters are fitted to the first."""
         return np.stack([log_f, normal_scores(log_f)], axis=1)
 
     def _training_set(self, results: Mapping[int, float]) -> tuple[Array, Array]:
-        """Encoded configurations and their log fitness, NaN for failures; those of `results` come
-        first.
-        """
+        """Encoded configurations, those of `results` first, and log fitness, NaN for failures."""
         self._train_x = np.concatenate(
             [self._train_x, self._encode(islice(results, len(self._train_x), None))]
         )
@@ -231,7 +227,5 @@ class Acquisition:
 
 @cache
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries of numpy and scipy, found once: looking for them takes longer than a
-    proposal.
-    """
+    """The BLAS libraries, found once: looking for them takes longer than a proposal."""
     return ThreadpoolController()

@@ -1,6 +1,4 @@
-"""Ask and tell, which every search shares: no configuration is proposed twice, and an exhausted
-space ends the search.
-"""
+"""Ask and tell, which all searches share. No configuration is proposed twice."""
 
 from __future__ import annotations
 
@@ -203,9 +201,7 @@ class Search(ABC):
         return ()
 
     def learn_from(self, sources: Sequence[Any]) -> list[Any]:
-        """Take results of other tasks into account, in place of those given before; returns the
-        sources that are used.
-        """
+        """Learn from these instead of those given before; returns the sources that are used."""
         return []
 
     @abstractmethod
@@ -231,9 +227,7 @@ class Search(ABC):
         )
 
     def _draw(self) -> int | None:
-        """A random configuration that may be proposed; None when there is none, or none is
-        found.
-        """
+        """A random configuration that may be proposed; None if none is left, or found."""
         enumerable = self.space.size <= _MAX_ENUMERATED
         if self._walks is not None:
             return self._draw_near()
@@ -265,9 +259,7 @@ class Search(ABC):
         return self._remaining
 
     def _draw_near(self) -> int | None:
-        """A configuration that may be proposed near one that is known, or else a likely one; None
-        if none is found.
-        """
+        """A proposal near a known configuration, or else a likely one; None if none is found."""
         if self._walks is None:
             self._walks = FeasibleWalks(self.space, self._rng)
             self._likely_draws = likely_draws(self.space, self._rng)

@@ -95,9 +95,7 @@ def prior_median(knobs: int) -> Hyperparameters:
 
 
 class EncodedValue(NamedTuple):
-    """What the kernel knows of a knob's value: its coordinates in steps, and log2 of the parts of a
-    factorization.
-    """
+    """Coordinates of a knob's value, in steps, and log2 of the parts of a factorization."""
 
     coordinates: Array
     log_parts: Array
@@ -134,9 +132,7 @@ class KnobCoordinates:
 
 
 class GraphKernel:
-    """Exponential ARD kernel on graph distances. It has `size` inverse lengthscales: one for each
-    knob, and each log-sum.
-    """
+    """Exponential ARD kernel on graph distances; `size` is the number of knobs and log-sums."""
 
     def __init__(self, space: Space, knobs: Sequence[KnobCoordinates] | None = None) -> None:
         self._knobs = list(map(KnobCoordinates, space.knobs.values())) if knobs is None else knobs
@@ -164,9 +160,7 @@ class GraphKernel:
         return [group for group in groups if len(group) > 1]
 
     def encode(self, configurations: Iterable[Sequence[int]]) -> Array:
-        """Coordinates in steps, shape (n, columns), of configurations given by their vertex
-        numbers.
-        """
+        """Coordinates in steps, shape (n, columns), by vertex numbers."""
         rows = list(configurations)
         return self._join(
             len(rows),
@@ -262,9 +256,7 @@ def neg_log_marginal_likelihood(gram: Array, noise: float, y: Array) -> tuple[fl
 
 
 def neg_log_prior(log_hyperparameters: Array) -> tuple[float, Array]:
-    """Negative log prior density of the logarithms of the hyperparameters, up to a constant, and
-    its gradient.
-    """
+    """Negative log prior density, up to a constant, and its gradient; see `neg_log_posterior`."""
     knobs = len(log_hyperparameters) - 1
     scales = np.array([_INVERSE_LENGTHSCALE_SCALE] * knobs + [_NOISE_SCALE])
     z = (log_hyperparameters - np.log([_INVERSE_LENGTHSCALE] * knobs + [_NOISE])) / scales
@@ -272,9 +264,7 @@ def neg_log_prior(log_hyperparameters: Array) -> tuple[float, Array]:
 
 
 class GaussianProcess:
-    """A Gaussian process on a subsample of the results, whose hyperparameters are refitted as
-    results arrive.
-    """
+    """A Gaussian process on a subsample of the results, which is refitted as these arrive."""
 
     def __init__(self, kernel: GraphKernel, rng: np.random.Generator) -> None:
         self._kernel, self._rng = kernel, rng
@@ -299,9 +289,7 @@ class GaussianProcess:
         return Posterior(self._kernel, self.hyperparameters, train_x[train], train_y[train], x)
 
     def _subsample(self, y: Array, size: int) -> np.ndarray[Any, np.dtype[np.intp]]:
-        """Indices of at most `size` results: all, or half of them the best and half drawn from the
-        rest.
-        """
+        """Indices of at most `size` results: all, or half of them the best, and half at random."""
         order = np.argsort(-y, kind="stable")
         if len(order) <= size:
             return order
@@ -345,9 +333,7 @@ class Posterior:
         return np.outer(np.sqrt(np.maximum(self._variance, 1e-12)), self._sigma)
 
     def condition_on(self, j: int) -> None:
-        """Condition on a pending evaluation of point j: only the variance changes, as if the mean
-        had been observed there.
-        """
+        """Condition the variance on a pending evaluation of point j, as if it gave the mean."""
         (covariance,) = self._kernel.gram(self._x[[j]], self._x, self._inverse_lengthscales)
         covariance -= self._whitened_cross_cov.T @ self._whitened_cross_cov[:, j]
         for update in self._updates:

@@ -1,6 +1,4 @@
-"""OpEvo (Algorithm 1): evolution by q-random walks, guided by a Gaussian process unless told
-otherwise.
-"""
+"""OpEvo (Algorithm 1): evolution by q-random walks, by default guided by a Gaussian process."""
 
 from __future__ import annotations
 
@@ -173,9 +171,7 @@ class OpEvo(Search):
         return used
 
     def make_acquisition(self) -> Acquisition:
-        """What selects among candidates while no other task is known; subclasses may have another
-        kernel, model or criterion.
-        """
+        """What selects candidates while no other task is known; subclasses may have another."""
         return Acquisition([Model(self.space, self._rng)])
 
     def tell(
@@ -194,9 +190,7 @@ class OpEvo(Search):
         return -self._ranking[0][0] if self._ranking else 0.0
 
     def _propose(self, n: int) -> Iterator[int | None]:
-        """Children of the parents, or random configurations while there are no parents; fewer where
-        no more are found.
-        """
+        """Children of the parents; without these, random configurations."""
         portfolio = self._transfer_model.portfolio() if self._transfer_model else []
         start = [number for number, _ in portfolio if self._is_proposable(number)][
             : max(0, self.parents_size - len(self._known))
@@ -260,9 +254,7 @@ class OpEvo(Search):
         return [number for number in neighbours if self._is_proposable(number)]
 
     def _random(self, count: int) -> list[int]:
-        """Of some random configurations, those that may be proposed; some of these, once they are
-        enumerated.
-        """
+        """Proposals among random configurations, or among what is enumerated."""
         if (rest := self._enumerated()) is not None:
             positions = self._rng.choice(len(rest), min(count, len(rest)), replace=False)
             return [rest[i] for i in positions]
@@ -283,9 +275,7 @@ class OpEvo(Search):
         return next(self._walked(parents), None)
 
     def _walked(self, parents: Parents) -> Iterator[int]:
-        """Configurations that may be proposed near the parents, where random draws find nothing
-        feasible.
-        """
+        """Proposals near the parents, where random draws find nothing feasible."""
         if self._walks is not None:
             yield from self._walks.walk(
                 [self.space.number(vertices) for vertices, _ in parents], self._proposable

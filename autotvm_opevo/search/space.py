@@ -95,9 +95,7 @@ class Space:
         return self.number(vertices)
 
     def __getitem__(self, index: int) -> Configuration:
-        """Return the configuration at `index`, 0 <= index < size; raises `IndexError` if it is out
-        of range.
-        """
+        """Return the configuration at `index`; raises `IndexError` if it is out of range."""
         return {
             name: topology[vertex]
             for (name, topology), vertex in zip(self.knobs.items(), self.vertices(index))
@@ -143,9 +141,7 @@ class Space:
         return self.size
 
     def __iter__(self) -> Iterator[Configuration]:
-        """Iterate over all configurations in the order of their indices, infeasible ones
-        included.
-        """
+        """Iterate over all configurations, infeasible ones included, by their indices."""
         for values in product(*self.knobs.values()):
             yield dict(zip(self.knobs, values))
 

@@ -87,9 +87,7 @@ class SharedKnob(KnobCoordinates):
         return self.encode(value) if self._comparable[task] else self._absent
 
     def nearest(self, task: int, value: Any) -> int:
-        """Vertex number of the value that is nearest to another task's; in a large graph, nearer
-        than its neighbours.
-        """
+        """Vertex nearest to another task's value; in a large graph, nearer than its neighbours."""
         if self._comparable[task] and value in self.topology:
             return self.topology.index(value)
         point = self.encode_other(task, value).coordinates
@@ -153,9 +151,7 @@ class MultiTaskKernel(GraphKernel):
 
 
 class TransferModel(Model):
-    """A model that knows results of other tasks, each with at least one success, and can do without
-    results of its own.
-    """
+    """A model that knows results of other tasks, and can do without its own."""
 
     def __init__(self, space: Space, rng: np.random.Generator, sources: Sequence[Source]) -> None:
         self._tasks = MultiTaskKernel(space, [source.space for source in sources])
@@ -243,9 +239,7 @@ class TransferModel(Model):
 
 
 def nearest_sources(space: Space, sources: Sequence[Source]) -> list[Source]:
-    """Up to eight sources whose spaces are most like this one, and not much less so than the
-    nearest.
-    """
+    """Up to eight sources: the nearest, and others that are not much less similar."""
     usable = [
         source
         for source in sources
@@ -262,9 +256,7 @@ def nearest_sources(space: Space, sources: Sequence[Source]) -> list[Source]:
 
 
 def _dissimilarity(space: Space, other: Space) -> float:
-    """Number of knobs that have no counterpart, plus the doublings between the extents of tiled
-    loops.
-    """
+    """Number of knobs without a counterpart, plus doublings between extents of tiled loops."""
     dissimilarity = float(len(other.knobs.keys() - space.knobs.keys()))
     for name, topology in space.knobs.items():
         peer = other.knobs.get(name)

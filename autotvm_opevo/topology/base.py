@@ -1,6 +1,4 @@
-"""`Topology`, the base class of all knobs, `Graph`, which may be infinite, and helpers for their
-subclasses.
-"""
+"""`Topology`, the base class of all knobs, `Graph`, which may be infinite, and helpers."""
 
 from __future__ import annotations
 
@@ -70,9 +68,7 @@ class Graph(ABC):
         return self.coordinates
 
     def log_parts(self, value: Any) -> Sequence[float]:
-        """Return log2 of the parts that a loop is tiled into, of which the kernel has sums; by
-        default none, for other knobs.
-        """
+        """Return log2 of the parts that a loop is tiled into; by default none, for other knobs."""
         return ()
 
     def to_json(self) -> list[Any]:
@@ -146,9 +142,7 @@ class Topology(Graph):
         return lambda value: np.multiply(self.coordinates(value), scale)
 
     def _step_length(self) -> float:
-        """L1 distance between the first vertex and its nearest neighbour, on most graphs that of
-        every edge.
-        """
+        """L1 distance from the first vertex to its nearest neighbour: mostly, every edge's."""
         start = self[0]
         origin = np.array(self.coordinates(start))
         neighbours = list(self.neighbours(start)[:_MAX_NEIGHBOURS])

@@ -1,6 +1,4 @@
-"""Loop tilings (Section 3, factorization parameters): prime factors move between the parts of a
-product.
-"""
+"""Loop tilings (Section 3): prime factors move between the parts of a product."""
 
 from __future__ import annotations
 
@@ -254,9 +252,7 @@ def _exponent(p: int, number: int) -> int:
 
 
 def _num_compositions(total: int, parts: int) -> int:
-    """The number of weak compositions: tuples of `parts` non-negative integers whose sum is
-    `total`.
-    """
+    """The number of tuples of `parts` non-negative integers whose sum is `total`."""
     return comb(total + parts - 1, parts - 1)
 
 

@@ -71,9 +71,7 @@ class Permutation(Topology):
         return LazySequence(self.n * (self.n - 1) // 2, neighbour)
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
-        """Return the flattened permutation matrix: the L1 distance is twice the number of positions
-        that differ.
-        """
+        """Return the flattened permutation matrix: its L1 distance counts each difference twice."""
         return tuple(
             int(element == column) for element in self._validate(value) for column in range(self.n)
         )

@@ -90,9 +90,7 @@ class InducedSubgraph(ExplicitGraph):
         return ["subgraph", own, *whole] if isinstance(self.graph, Topology) else [*whole, own]
 
     def _add_bridges(self) -> None:
-        """Bridge components until the graph is connected; each round at least halves their
-        number.
-        """
+        """Bridge components until one is left; each round at least halves their number."""
         points: np.ndarray[Any, Any] | None = None
         while True:
             n_components, labels = self._components()

@@ -1,3 +1,1 @@
-"""What both adapters share, without TVM: task scheduler, run, measurer, workers, race, comparison,
-run log, progress.
-"""
+"""What both adapters share. Imports no TVM."""

@@ -1,6 +1,4 @@
-"""The comparison of tuning logs: a network built with the best of each, and untuned, as data and as
-text. Imports no TVM.
-"""
+"""Networks built with the best of each log, and untuned, compared; as data and as text."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The process that starts workers: imports TVM, then forks for each request. See
-`autotvm_opevo.tuning.workers`.
-"""
+"""The process that starts workers: imports TVM, then forks on request. See `workers`."""
 
 from __future__ import annotations
 

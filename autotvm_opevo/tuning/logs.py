@@ -108,9 +108,7 @@ def about(path: Path, otherwise: str) -> str:
 
 
 def identify(path: Path) -> str:
-    """What a file or folder is that is no AutoTVM log, and, if there is anything, what to do with
-    it; empty if it is unknown.
-    """
+    """What a file or folder is that is no AutoTVM log, and what to do; empty if unknown."""
     if path.is_dir():
         return _DATABASE if (path / RECORD_FILE).exists() else ""
     with open(path, "rb") as file:
@@ -130,9 +128,7 @@ def identify(path: Path) -> str:
 
 
 def kind_of_file(path: Path) -> str:
-    """`RECORD_FILE` or `WORKLOAD_FILE` for a file with lines like theirs, ``"AutoTVM"`` for a log
-    of it; else empty.
-    """
+    """`RECORD_FILE` or `WORKLOAD_FILE` by a file's lines, ``"AutoTVM"`` for a log; else empty."""
     return _kind(next(_values(path), None))
 
 

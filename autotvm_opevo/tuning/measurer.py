@@ -117,9 +117,7 @@ class Measurer(ABC):
             self._builders.close()
 
     def _run_when_built(self, build: Future[Any], run: Callable[[], Any]) -> Future[Any]:
-        """The future of what `run` returns, which begins when what it needs is built, and times
-        within `_on_device`.
-        """
+        """The future of what `run` returns, which begins once its build is done."""
         trial: Future[Any] = Future()
         self._trials.add(trial)
         trial.add_done_callback(self._trials.discard)

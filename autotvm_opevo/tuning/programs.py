@@ -153,9 +153,7 @@ def may_crash(inputs: Iterable[Array], dtypes: Iterable[str]) -> bool:
 
 
 def run_alone(kind: str, module: str, run: Callable[..., Any], *arguments: Any) -> None:
-    """Run an untuned or tuned network once in a worker process, see `call_once`; a `RuntimeError`
-    if that dies of it.
-    """
+    """Run a network once in a worker process; raises `RuntimeError` if that dies of it."""
     try:
         with say_if_long(f"running the {kind} network once"):
             call_once(module, run, *arguments)

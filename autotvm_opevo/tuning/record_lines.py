@@ -146,9 +146,7 @@ def workload_hash(value: Any) -> str | None:
 
 
 def workload_number(value: Any) -> int | None:
-    """Line number of a record's workload in a database; trace, latencies, target and arguments
-    follow it.
-    """
+    """Line number of a record's workload in a database; the record itself follows it."""
     if isinstance(value, list) and len(value) == 2 and isinstance(value[0], int) and value[0] >= 0:
         return value[0] if isinstance(value[1], list) and len(value[1]) == 4 else None
     return None

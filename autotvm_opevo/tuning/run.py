@@ -78,9 +78,7 @@ class Budget:
 
 @dataclass
 class _Batch:
-    """Candidates that a task proposed together, their trials once they are submitted, and how many
-    of these are unfinished.
-    """
+    """Candidates that a task proposed together, their trials, and how many are unfinished."""
 
     task: int
     candidates: Sequence[Any]
@@ -371,9 +369,7 @@ class TuningRun(ABC):
 
     @abstractmethod
     def _use_confirmed(self, task: Any, best: Any, latency: float) -> str:
-        """Take a trial of this call, or the best record before it, as the best; returns its record
-        for the run log.
-        """
+        """Take a trial of this call, or the record before it, as the best; returns its record."""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -78,9 +78,7 @@ class KnobsMapped(Event):
 
     @classmethod
     def of(cls, knobs: Mapping[str, Mapping[str, Topology]]) -> KnobsMapped:
-        """Of larger subgraphs, the whole graph instead of all vertices; without what cannot be
-        written.
-        """
+        """Of larger subgraphs, the whole graph; nothing of what cannot be written."""
         written: dict[str, dict[str, list[Any]]] = {task: {} for task in knobs}
         for task, by_name in knobs.items():
             for name, topology in by_name.items():
@@ -167,9 +165,7 @@ class BestWritten(Event):
 
 
 class NetworkCompared(Event):
-    """Seconds of the network before and after tuning, and how many times as fast it is, with its
-    interval if there is one.
-    """
+    """Seconds of the network before and after tuning, and the speedup with its interval."""
 
     before: Positive
     after: Positive

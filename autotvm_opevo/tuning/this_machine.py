@@ -139,9 +139,7 @@ class ThisMachine:
         return _target(best)
 
     def check(self, target: Any) -> None:
-        """Raise `ValueError` for a target whose device this machine lacks, or whose CPU's code it
-        cannot run.
-        """
+        """Raise `ValueError` for a target that this machine lacks, or whose code it cannot run."""
         kind = target.kind.name
         if "gpu" in target.keys and not self._tvm.device(kind, 0).exist:
             raise ValueError(
