@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from itertools import chain
 from pathlib import Path
@@ -206,6 +207,24 @@ def test_what_was_built_is_deleted_when_the_builder_is_closed():
     assert [file.name for file in folder.iterdir()] == [Path(result.artifact_path).parent.name]
     builder.close()
     assert not folder.exists()
+
+
+def test_what_the_linker_of_a_killed_build_leaves_behind_is_deleted(tmp_path, monkeypatch):
+    temporary, linker = tmp_path / "tmp", tmp_path / "linker"
+    temporary.mkdir()
+    linker.write_text('#!/bin/sh\ntouch "$TMPDIR/ccLINK.res"\nexec sleep 600\n')
+    linker.chmod(0o755)
+    monkeypatch.setenv("CXX", str(linker))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (build,) = matmul_inputs(1)
+    builder = LocalBuilder(max_workers=1, timeout_sec=240, link=True)
+    future = builder.start(build.mod, build.target)
+    while not list(temporary.rglob("ccLINK.res")):
+        assert not future.done()
+        time.sleep(0.02)
+    builder.close()
+    assert not list(temporary.iterdir())
 
 
 @pytest.mark.parametrize(
