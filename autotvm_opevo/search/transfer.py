@@ -176,20 +176,15 @@ class TransferModel(Model):
             ranked.append([(task, number, value / best[0][1]) for number, value in best if value])
         portfolio: dict[int, float] = {}
         for task, number, relative in filter(None, chain.from_iterable(zip_longest(*ranked))):
-            portfolio.setdefault(self._nearest_here(task, number), relative)
+            if (task, number) not in self._nearest:
+                configuration = self.sources[task].space[number]
+                vertices = self._tasks.nearest(task, configuration)
+                self._nearest[task, number] = self._space.number(vertices)
+            portfolio.setdefault(self._nearest[task, number], relative)
             if len(portfolio) == _PORTFOLIO:
                 break
         self._portfolio, self._portfolio_of = list(portfolio.items()), counts
         return self._portfolio
-
-    def _nearest_here(self, task: int, number: int) -> int:
-        """Index of the configuration that is nearest to one of a source, found once."""
-        if (task, number) not in self._nearest:
-            configuration = self.sources[task].space[number]
-            self._nearest[task, number] = self._space.number(
-                self._tasks.nearest(task, configuration)
-            )
-        return self._nearest[task, number]
 
     def _training_set(self, results: Mapping[int, float]) -> tuple[Array, Array]:
         parts = [

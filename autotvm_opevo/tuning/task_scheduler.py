@@ -195,18 +195,14 @@ def equal(tasks: Tasks, operators: Operators, remaining: int, rng: Generator) ->
     >>> equal([TaskProgress(trials=16), TaskProgress()], [], 24, default_rng())
     (0, 4)
     """
-    active, share = _active_tasks(tasks), _equal_share(tasks, remaining)
+    active = _active_tasks(tasks)
+    begun = sorted(tasks[i].begun for i in active)
+    budget = remaining + sum(begun)
+    while begun and begun[-1] * len(begun) > budget:  # a log has more than its share
+        budget -= begun.pop()
+    share = budget / max(1, len(begun))
     chosen = next((i for i in active if tasks[i].begun < share), active[0])
     return chosen, max(1, math.ceil(share) - tasks[chosen].begun)
-
-
-def _equal_share(tasks: Tasks, remaining: int) -> float:
-    """Trials of each active task in the end, but for those of which a log already holds more."""
-    begun = sorted(tasks[i].begun for i in _active_tasks(tasks))
-    budget = remaining + sum(begun)
-    while begun and begun[-1] * len(begun) > budget:
-        budget -= begun.pop()
-    return budget / max(1, len(begun))
 
 
 def round_robin(tasks: Tasks, operators: Operators, remaining: int, rng: Generator) -> int:
