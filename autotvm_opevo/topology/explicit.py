@@ -9,8 +9,8 @@ from autotvm_opevo.topology.base import ListedTopology, nonempty_list
 
 
 class ExplicitGraph(ListedTopology):
-    """Any graph that is small enough to list its vertices, which are hashable, or lists of what is
-    and become tuples, and the indices of the neighbours of each.
+    """A graph that is listed: its distinct, hashable vertices, and the indices of the neighbours of
+    each. Vertices that are lists become tuples. A `ValueError` if they do not fit each other.
 
     >>> ring = ExplicitGraph("abcd", [[1, 3], [0, 2], [1, 3], [2, 0]])
     >>> ring.neighbours("a")
