@@ -5,6 +5,8 @@ comparison of their outputs. Imports no TVM.
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -90,20 +92,31 @@ def device_addresses(key: str, servers: Iterable[Mapping[str, Any]]) -> list[str
 
 
 def check_linker(cc: Any) -> None:
-    """Raise `RuntimeError` if TVM, whose module `cc` is, cannot link shared libraries here: every
-    trial on this machine would fail, and stay a failure in the log.
+    """Raise `RuntimeError` if TVM, whose module `cc` is, cannot link shared libraries here, or they
+    cannot be loaded: every trial on this machine would fail, and stay a failure in the log.
     """
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "empty.c"
         source.touch()
+        library = str(source.with_suffix(".so"))
         try:
-            cc.create_shared(str(source.with_suffix(".so")), [str(source)])
+            cc.create_shared(library, [str(source)])
         except Exception as error:  # of many kinds
             why = last_line(str(error)) if cc.get_cc() else "none is on the PATH"
             raise RuntimeError(
                 "trials on this machine need a C++ compiler, which links them: install g++ or "
                 f"clang, or name one in CXX ({why})"
             ) from error
+        # in another process: on some shared folders, what is loaded cannot be removed
+        load = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+        loaded = subprocess.run(
+            [sys.executable, "-I", "-c", load, library], capture_output=True, text=True
+        )
+        if loaded.returncode:
+            raise RuntimeError(
+                f"libraries in {tempfile.gettempdir()} cannot be loaded, as where it is mounted "
+                f"noexec: set TMPDIR to another folder ({last_line(loaded.stderr)})"
+            )
 
 
 @contextmanager

@@ -1,9 +1,13 @@
 """Outputs and latencies of built programs."""
 
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from autotvm_opevo.tuning.programs import compare_outputs, random_arrays
+from autotvm_opevo.tuning.programs import check_linker, compare_outputs, random_arrays
 
 
 def compare(expected, actual, *dtypes):
@@ -128,3 +132,11 @@ def test_random_inputs_are_reproducible_and_integers_are_indices():
     first, second = (random_arrays([((3, 4), "float32"), ((50,), "int64")]) for _ in range(2))
     assert all((x == y).all() for x, y in zip(first, second))
     assert set(first[1]) == {0, 1}
+
+
+def test_a_temporary_folder_whose_libraries_cannot_be_loaded_is_named(monkeypatch, tmp_path):
+    """As where it is mounted noexec."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    cc = SimpleNamespace(create_shared=lambda file, sources: Path(file).touch())
+    with pytest.raises(RuntimeError, match=f"libraries in {tmp_path} .*: set TMPDIR to another"):
+        check_linker(cc)
