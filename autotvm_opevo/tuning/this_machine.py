@@ -245,6 +245,7 @@ def reported_features() -> frozenset[str]:
         words = (cpu.get("flags") or cpu.get("Features", "")).split()
     elif sys.platform == "darwin":
         text = subprocess.run(_SYSCTL, capture_output=True, text=True, timeout=10).stdout
+        text = text.replace("FEAT_FP16:", "FEAT_FullFP16:")  # as LLVM has it
         words = re.findall(r"hw\.optional\.(?:arm\.FEAT_)?(\S+): 1", text)
         words += " ".join(re.findall("^machdep.cpu.*", text, re.MULTILINE)).split()
     else:

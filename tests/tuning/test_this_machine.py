@@ -358,3 +358,13 @@ def test_macos_reports_features_by_sysctl(monkeypatch, tmp_path):
         "nehalem",
         "",
     ]
+
+
+def test_llvms_name_of_an_apple_processor_is_taken_on_macos(monkeypatch, tmp_path):
+    reported = ["neon", "arm.FEAT_LSE", "arm.FEAT_DotProd", "arm.FEAT_FP16"]
+    (tmp_path / "out").write_text("".join(f"hw.optional.{name}: 1\n" for name in reported))
+    monkeypatch.setattr(this_machine, "_CPUINFO", tmp_path / "missing")
+    monkeypatch.setattr(this_machine, "_SYSCTL", ("cat", str(tmp_path / "out")))
+    monkeypatch.setattr(this_machine.sys, "platform", "darwin")
+    m1 = ["neon", "lse", "dotprod", "fullfp16", "fp16fml"]
+    assert candidate_cpus("apple-m1", lambda cpu: m1) == ["apple-m1", ""]
