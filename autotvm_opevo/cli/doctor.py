@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import shutil
 import subprocess
@@ -99,12 +100,14 @@ def _adapter(name: str, folder: str, use: str) -> Finding:
 
 
 def _compilers() -> Iterator[Finding]:
-    names = ("g++", "gcc", "clang++", "clang", "c++", "cc")
+    given = os.environ.get("CXX") or os.environ.get("CC")  # which TVM takes before all others
+    names = [given] if given else ["g++", "gcc", "clang++", "clang", "c++", "cc"]
     if compiler := next(filter(None, map(shutil.which, names)), None):
         yield Finding("C compiler", compiler)
     else:
         what_to_do = "TVM needs one to link what it measures: install g++ or clang"
-        yield Finding("C compiler", "none found", False, what_to_do)
+        found = f"CXX or CC names {given!r}, which is not found" if given else "none found"
+        yield Finding("C compiler", found, False, what_to_do)
     nvcc = shutil.which("nvcc")
     missing = "none found; only needed for NVIDIA GPUs"
     yield Finding("CUDA compiler", nvcc or missing, True if nvcc else None)

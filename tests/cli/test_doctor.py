@@ -86,6 +86,19 @@ def test_a_missing_compiler_fails(monkeypatch, capsys, quick_cpu):
     assert "-- C compiler " in capsys.readouterr().out
 
 
+def test_the_compiler_is_the_one_that_tvm_takes(monkeypatch, tmp_path):
+    compiler = tmp_path / "x86_64-conda-linux-gnu-c++"
+    compiler.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CXX", compiler.name)
+    assert by_name(doctor._compilers())["C compiler"].value == str(compiler)
+    (tmp_path / "g++").touch(mode=0o755)
+    monkeypatch.setenv("CXX", "missing-c++")
+    finding = by_name(doctor._compilers())["C compiler"]
+    assert finding.ok is False
+    assert "'missing-c++'" in finding.value
+
+
 @pytest.mark.parametrize(
     ("script", "found"),
     [
