@@ -23,7 +23,7 @@ def test_help_says_what_it_does_before_options_and_examples(capsys, command):
     assert usage.startswith("usage:")
     assert re.match("[A-Z][a-z]+ .*[.]", description)  # a sentence, such as "Tune a network."
     after = "\n\n".join(rest)
-    assert after.index("options:") < after.index("examples:")
+    assert after.index("-h, --help") < after.index("examples:")
     assert not command or after.index("examples:") < after.index("exit status:")
 
 
