@@ -54,7 +54,8 @@ _ALIASES = {
 }
 _CPUINFO = Path("/proc/cpuinfo")
 _REPORTS = (f"machdep.cpu.{kind}features" for kind in ("", "leaf7_", "ext"))
-_SYSCTL = ("sysctl", "-i", *_REPORTS, "hw.optional")
+# Not every PATH has its folder, such as that of cron.
+_SYSCTL = ("/usr/sbin/sysctl", "-i", *_REPORTS, "hw.optional")
 # Architectures; a machine may run the code of all that match the same group.
 _FAMILIES = re.compile(r"(x86_64$|amd64$|i[3-6]86$)|(arm|aarch64)|(riscv)")
 
@@ -244,7 +245,9 @@ def reported_features() -> frozenset[str]:
         cpu = cpuinfo()
         words = (cpu.get("flags") or cpu.get("Features", "")).split()
     elif sys.platform == "darwin":
-        text = subprocess.run(_SYSCTL, capture_output=True, text=True, timeout=10).stdout
+        text = ""
+        with suppress(OSError, subprocess.SubprocessError):
+            text = subprocess.run(_SYSCTL, capture_output=True, text=True, timeout=10).stdout
         text = text.replace("FEAT_FP16:", "FEAT_FullFP16:")  # as LLVM has it
         words = re.findall(r"hw\.optional\.(?:arm\.FEAT_)?(\S+): 1", text)
         words += " ".join(re.findall("^machdep.cpu.*", text, re.MULTILINE)).split()

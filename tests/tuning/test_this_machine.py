@@ -325,9 +325,10 @@ def test_on_arm_there_is_llvms_name_or_the_baseline(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
-def test_where_nothing_is_reported_it_is_the_baseline(monkeypatch, tmp_path, system):
+@pytest.mark.parametrize("command", ["true", "there-is-no-such-command"])
+def test_where_nothing_is_reported_it_is_the_baseline(monkeypatch, tmp_path, system, command):
     monkeypatch.setattr(this_machine, "_CPUINFO", tmp_path / "missing")
-    monkeypatch.setattr(this_machine, "_SYSCTL", ("true",))
+    monkeypatch.setattr(this_machine, "_SYSCTL", (command,))
     monkeypatch.setattr(this_machine.sys, "platform", system)
     assert candidate_cpus("znver4", lambda cpu: ZEN4) == [""]
     assert missing(ZEN4) == []
