@@ -51,7 +51,8 @@ def open_device(
     """
     if not isinstance(runner, RPCRunner):
         names = count()
-        with tempfile.TemporaryDirectory() as folder:
+        # what is still loaded cannot be removed on NFS
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
 
             def load_anew(library: Any) -> Callable[[], Any]:
                 file = str(Path(folder) / f"{next(names)}.so")

@@ -1,6 +1,8 @@
 """Built networks on this machine."""
 
+import errno
 import gc
+import os
 from pathlib import Path
 
 import ml_dtypes
@@ -28,6 +30,17 @@ TARGET = as_target("llvm")
 
 def is_loaded(file):
     return str(file) in Path("/proc/self/maps").read_text()
+
+
+def test_a_folder_that_nfs_keeps_while_its_libraries_are_loaded_is_no_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def not_empty(*_, **options):
+        raise OSError(errno.ENOTEMPTY, "Directory not empty")
+
+    with monkeypatch.context() as nfs, open_device(TARGET):
+        nfs.setattr(os, "rmdir", not_empty)
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
