@@ -51,6 +51,9 @@ _INSTRUCTIONS = re.compile(
 _ALIASES = {
     **{"sse3": "pni", "lzcnt": "abm", "bmi": "bmi1", "avx": "avx10"},  # avx1.0 on macOS
     **{"neon": "asimd", "fullfp16": "asimdhp", "dotprod": "asimddp", "lse": "atomics"},
+    # Linux hides these; a processor whose name implies them has them if it has the others
+    **dict.fromkeys(["avxifma", "avxneconvert", "avxvnniint8", "avxvnniint16"], "avxvnni"),
+    **dict.fromkeys(["amx-complex", "amx-fp16"], "amxtile"),
 }
 _CPUINFO = Path("/proc/cpuinfo")
 _REPORTS = (f"machdep.cpu.{kind}features" for kind in ("", "leaf7_", "ext"))

@@ -300,6 +300,19 @@ def test_hidden_instructions_are_named_and_those_for_tuning_are_not(monkeypatch,
     assert missing(ZEN4) == hidden
 
 
+@pytest.mark.parametrize(
+    ("reported", "implied"),
+    [("avx_vnni", ["avxifma", "avxneconvert", "avxvnniint8"]), ("amx_tile", ["amx-fp16"])],
+)
+def test_what_linux_never_reports_is_not_missing(monkeypatch, tmp_path, reported, implied):
+    """Of Arrow Lake and Sierra Forest, and of Granite Rapids."""
+    monkeypatch.setattr(this_machine, "_CPUINFO", tmp_path / "cpuinfo")
+    (tmp_path / "cpuinfo").write_text(f"flags\t\t: avx2 {reported}\n")
+    assert missing(implied) == []
+    (tmp_path / "cpuinfo").write_text("flags\t\t: avx2\n")
+    assert missing(implied) == implied
+
+
 def test_a_name_that_this_llvm_cannot_tell_the_features_of_is_not_trusted(monkeypatch, tmp_path):
     pretend(monkeypatch, tmp_path, "epyc_zen4")
     assert candidate_cpus("znver9", lambda cpu: [])[0] == "skylake-avx512"
