@@ -94,6 +94,9 @@ def idle_cores(threads: int) -> str:
     cores = physical_cores()
     if not 0 < threads < cores:
         return ""
+    frequencies = [_max_frequency(cpu) for cpu in range(os.cpu_count() or 1)]
+    if threads == frequencies.count(max(frequencies)):
+        return ""  # TVM takes no others where there are two maximum frequencies
     return (
         f"TVM runs kernels on {threads} of {cores} cores: TVM_NUM_THREADS={cores} uses all, which "
         "autotvm_opevo.use_all_cores() sets, as this package's commands do; deploy with the same"

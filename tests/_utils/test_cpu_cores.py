@@ -57,6 +57,15 @@ def test_more_threads_than_cores_are_the_users_choice(monkeypatch, tmp_path):
     assert idle_cores(3) == ""
 
 
+def test_slower_cores_that_tvm_never_takes_are_not_said_to_be_idle(monkeypatch, tmp_path):
+    """As on big.LITTLE."""
+    siblings(monkeypatch, tmp_path, ["0", "1", "2", "3"])
+    for cpu, frequency in enumerate([1400, 1400, 1800, 1800]):
+        (tmp_path / f"{cpu}.frequency").write_text(f"{frequency}\n")
+    assert idle_cores(2) == ""
+    assert "on 1 of 4 cores" in idle_cores(1)
+
+
 @pytest.mark.parametrize(
     ("quota", "cores"),
     [("max 100000", 4), ("250000 100000", 2), ("50000 100000", 1), ("900000 100000", 4)],
