@@ -136,7 +136,8 @@ class Lock:
         except FileNotFoundError:
             return False
         except OSError as error:  # such as of a network's file system without locks
-            raise OSError(error.errno, error.strerror, str(self._path)) from None
+            why = f"cannot lock it ({error.strerror}): use a folder whose file system has locks"
+            raise OSError(error.errno, why, str(self._path)) from None
         # a lock left behind by a killed process holds its pid
         if os.pread(file, 64, 0).strip(b"0123456789\n"):
             must = f"must not exist or be a lock of {what}"

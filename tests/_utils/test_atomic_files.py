@@ -231,7 +231,7 @@ def test_a_file_system_without_locks_is_not_called_in_use(tmp_path, monkeypatch)
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", flock)
-    with pytest.raises(OSError, match="No locks available") as raised:
+    with pytest.raises(OSError, match=r"\(No locks available\): use a folder") as raised:
         Lock(tmp_path / "lock").acquire(tmp_path)
     assert not isinstance(raised.value, LogInUse)
     assert raised.value.filename == str(tmp_path / "lock")
