@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath
 
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+_MAX_FREQUENCY = "/sys/devices/system/cpu/cpu{}/cpufreq/cpuinfo_max_freq"
 # Those that this process may use; known at import, since TVM binds the main thread to one of them
 # when it runs a kernel.
 _CPUS = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
@@ -34,10 +35,9 @@ def physical_cores() -> int:
     which whole cores count: threads that share a part of one wait for each other. 0 if unknown.
     """
     try:
-        cores = len({Path(_SIBLINGS.format(cpu)).read_text() for cpu in _CPUS})
+        return _within_quotas(_count_cores(_CPUS))
     except OSError:
         return 0
-    return _within_quotas(cores)
 
 
 def usable_cpus() -> int:
@@ -56,8 +56,8 @@ def use_all_cores() -> str:
 
     Call it before TVM runs anything in this process: it sets ``TVM_NUM_THREADS``, which TVM reads
     once, in the environment of this process and of those that it starts. Where they may use only a
-    part of the machine, it also sets ``TVM_BIND_THREADS=0``, unless that is set: TVM would bind its
-    threads to the machine's first CPUs, whichever part it is.
+    part of the machine, or its first CPUs are hyper-threads of the same cores, it also sets
+    ``TVM_BIND_THREADS=0``, unless that is set: TVM would bind its threads to these CPUs.
 
     Returns
     -------
@@ -77,8 +77,7 @@ def use_all_cores() -> str:
             f"TVM_NUM_THREADS={cores}: kernels run on all cores of this machine that this process "
             "may use"
         )
-    is_confined = usable_cpus() < (os.cpu_count() or 0)
-    if cores and is_confined and not os.environ.get(_BINDING):
+    if cores and not (os.environ.get(_BINDING) or _is_bound_well(cores)):
         os.environ[_BINDING] = "0"
         done.append(f"{_BINDING}=0: kernels are not bound to the machine's first CPUs")
     return "; ".join(done)
@@ -112,6 +111,28 @@ def warn_of_idle_cores(threads: int) -> None:
 
 def _within_quotas(cpus: int) -> int:
     return min([cpus, *(max(1, int(quota)) for quota in _quotas())])
+
+
+def _count_cores(cpus: Iterable[int]) -> int:
+    return len({Path(_SIBLINGS.format(cpu)).read_text() for cpu in cpus})
+
+
+def _is_bound_well(threads: int) -> bool:
+    """Whether this process may use the whole machine, and the CPUs to which TVM binds its threads
+    are of as many cores.
+    """
+    cpus = os.cpu_count() or 0
+    if usable_cpus() < cpus:
+        return False
+    first = sorted(range(cpus), key=_max_frequency, reverse=True)[:threads]
+    return _count_cores(_CPUS.intersection(first)) == threads
+
+
+def _max_frequency(cpu: int) -> int:
+    """By which TVM sorts CPUs."""
+    with suppress(OSError, ValueError):
+        return int(Path(_MAX_FREQUENCY.format(cpu)).read_text())
+    return 0
 
 
 def _quotas() -> Iterator[float]:

@@ -24,6 +24,7 @@ def siblings(monkeypatch, tmp_path, lists):
     for cpu, text in enumerate(lists):
         (tmp_path / str(cpu)).write_text(text)
     monkeypatch.setattr(cpu_cores, "_SIBLINGS", str(tmp_path / "{}"))
+    monkeypatch.setattr(cpu_cores, "_MAX_FREQUENCY", str(tmp_path / "{}.frequency"))
     monkeypatch.setattr(cpu_cores, "_CPUS", set(range(len(lists))))
     monkeypatch.setattr(os, "cpu_count", lambda: len(lists))
 
@@ -106,7 +107,7 @@ def test_without_affinity_all_cpus_can_be_used(monkeypatch):
 
 
 def test_all_cores_are_used_unless_the_user_chose_otherwise(monkeypatch, tmp_path):
-    siblings(monkeypatch, tmp_path, ["0,1", "0,1", "2,3", "2,3"])
+    siblings(monkeypatch, tmp_path, ["0,2", "1,3", "0,2", "1,3"])
     for name in ("TVM_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.setenv(name, "1")
         assert use_all_cores() == ""
@@ -146,6 +147,29 @@ def test_threads_are_not_bound_where_only_a_part_of_the_machine_may_be_used(
     assert os.environ.get("TVM_BIND_THREADS") == binding
     assert ("TVM_BIND_THREADS=0: " in said) == (binding is not None)
     assert ("TVM_NUM_THREADS=" in said) == (threads == "")
+
+
+@pytest.mark.parametrize(
+    ("lists", "frequencies", "binding"),
+    [
+        (["0,2", "1,3", "0,2", "1,3"], [], None),
+        (["0-1", "0-1", "2-3", "2-3"], [], "0"),
+        (["0,2", "1,3", "0,2", "1,3"], [3, 3, 3, 3], None),
+        (["0,2", "1,3", "0,2", "1,3"], [3, 4, 3, 4], "0"),
+    ],
+    ids=["halves", "pairs", "equally fast", "one is faster"],
+)
+def test_threads_are_not_bound_to_hyper_threads_of_the_same_cores(
+    monkeypatch, tmp_path, lists, frequencies, binding
+):
+    """TVM binds them to the first CPUs, the fastest ones before all others."""
+    siblings(monkeypatch, tmp_path, lists)
+    for cpu, frequency in enumerate(frequencies):
+        (tmp_path / f"{cpu}.frequency").write_text(f"{frequency}\n")
+    monkeypatch.setenv("TVM_NUM_THREADS", "2")
+    monkeypatch.delenv("TVM_BIND_THREADS", raising=False)
+    use_all_cores()
+    assert os.environ.get("TVM_BIND_THREADS") == binding
 
 
 def test_whether_threads_are_bound_is_the_users_choice(monkeypatch, tmp_path):
