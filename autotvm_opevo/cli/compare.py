@@ -66,15 +66,12 @@ def run(options: argparse.Namespace) -> int:
         if options.rpc_tracker:
             runner = make_runner(TIMEOUT, options.rpc_key, *options.rpc_tracker)
     else:
-        from autotvm_opevo.autotvm.requirement import require_autotvm
-
-        require_autotvm()
-        from tvm import autotvm
-
         from autotvm_opevo.autotvm import compare_logs
         from autotvm_opevo.networks import relay as workloads
 
         if options.rpc_tracker:
+            from tvm import autotvm
+
             runner = autotvm.RPCRunner(options.rpc_key, *options.rpc_tracker)
     mod, params = workload.load(options, workloads)
     comparison = compare_logs(

@@ -158,14 +158,6 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
 
 
 def _tune_autotvm(options: argparse.Namespace) -> Any:
-    from autotvm_opevo.autotvm.requirement import require_autotvm
-
-    require_autotvm()
-    from autotvm_opevo.tuning.workers import ForkServer
-
-    ForkServer.start("autotvm_opevo.autotvm")  # it imports TVM while this process does
-    from tvm import autotvm
-
     from autotvm_opevo.autotvm import (
         OpEvoTuner,
         default_measure_option,
@@ -174,6 +166,10 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
     )
     from autotvm_opevo.autotvm.targets import as_target
     from autotvm_opevo.networks import relay as workloads
+    from autotvm_opevo.tuning.workers import ForkServer
+
+    ForkServer.start("autotvm_opevo.autotvm")  # it imports TVM while this process loads the model
+    from tvm import autotvm
 
     tuners: dict[str, Any] = {
         "opevo": OpEvoTuner,
