@@ -113,31 +113,34 @@ class ThisMachine:
         if known := _remembered(machine):
             return known
         flops: dict[str, float] = {}
-        try:
-            for cpu in candidate_cpus(system_cpu, self.cpu_features):
-                wide = bool(cpu) and "avx512f" in self.cpu_features(cpu)  # vectors of 512 bits
-                if wide and flops:
-                    continue
-                try:
-                    flops[cpu] = self._measure_flops(_target(cpu))
-                except ChildProcessError:
-                    why = "though its processor reports the features: trying one with fewer"
-                    logger.warning("this machine cannot run code for %s, %s", _target(cpu), why)
-                    continue
-                if not wide:
-                    break
-            # interleaved, since other work may slow one of them down
-            for _ in range(_ROUNDS if len(flops) > 1 else 0):
-                for cpu, value in flops.items():
-                    flops[cpu] = max(value, self._measure_flops(_target(cpu)))
-        except (OSError, RuntimeError, ValueError) as error:  # the next call times them again
-            taken, why = _target(_fastest(flops) if flops else cpu), last_line(str(error))
-            logger.warning("%s is taken; %s was not timed: %s", taken, _target(cpu), why)
-            return taken
+        for cpu in candidate_cpus(system_cpu, self.cpu_features):
+            wide = bool(cpu) and "avx512f" in self.cpu_features(cpu)  # vectors of 512 bits
+            if wide and flops:
+                continue
+            try:
+                flops[cpu] = self._measure_flops(_target(cpu))
+            except ChildProcessError:
+                why = "though its processor reports the features: trying one with fewer"
+                logger.warning("this machine cannot run code for %s, %s", _target(cpu), why)
+                continue
+            except (OSError, RuntimeError, ValueError) as error:
+                taken, why = _target(next(iter(flops), cpu)), last_line(str(error))
+                logger.warning("%s is taken; %s was not timed: %s", taken, _target(cpu), why)
+                return taken
+            if not wide:
+                break
         if not flops:
             raise RuntimeError(
                 "this machine cannot run what TVM compiles for its CPU, not even for llvm"
             )
+        # interleaved, since other work may slow one of them down
+        try:
+            for _ in range(_ROUNDS if len(flops) > 1 else 0):
+                for cpu, value in flops.items():
+                    flops[cpu] = max(value, self._measure_flops(_target(cpu)))
+        except (OSError, RuntimeError, ValueError) as error:  # the next call times them again
+            logger.warning("%s was not timed again: %s", _target(cpu), last_line(str(error)))
+            return _target(_fastest(flops))
         best = _fastest(flops)
         _remember(machine, _target(best), {_target(cpu): value for cpu, value in flops.items()})
         return _target(best)
