@@ -11,7 +11,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
@@ -51,7 +51,9 @@ _INSTRUCTIONS = re.compile(
 _ALIASES = {
     **{"sse3": "pni", "lzcnt": "abm", "bmi": "bmi1", "avx": "avx10"},  # avx1.0 on macOS
     **{"neon": "asimd", "fullfp16": "asimdhp", "dotprod": "asimddp", "lse": "atomics"},
-    # Linux hides these; a processor whose name implies them has them if it has the others
+}
+# What Linux does not report, and what a processor that has it reports.
+_UNREPORTED = {
     **dict.fromkeys(["avxifma", "avxneconvert", "avxvnniint8", "avxvnniint16"], "avxvnni"),
     **dict.fromkeys(["amx-complex", "amx-fp16"], "amxtile"),
 }
@@ -103,9 +105,8 @@ class ThisMachine:
         may hide features that this name implies. What was found is remembered in the user's cache
         folder, for this processor and this TVM.
         """
-        codegen = self._tvm.target.codegen
-        system_cpu = getattr(codegen, "llvm_get_system_cpu", str)()
-        version = getattr(codegen, "llvm_version_major", int)()
+        system_cpu = self._system_cpu()
+        version = getattr(self._tvm.target.codegen, "llvm_version_major", int)()
         model = cpuinfo().get("model name", platform.processor())
         about = f"{platform.machine()} {model} {sorted(reported_features())} {_WIDE_AT_LEAST}"
         digest = hashlib.sha256(about.encode()).hexdigest()[:16]
@@ -163,7 +164,7 @@ class ThisMachine:
                 f"this machine, {machine}, cannot run code for {triple}: measure on another one, "
                 f"{_ON_ANOTHER}"
             )
-        if missing(self._features(target)):
+        if self._missing(target):
             raise self.cannot_run(target)
 
     def check_compiler(self, target: Any) -> None:
@@ -184,8 +185,7 @@ class ThisMachine:
     def cannot_run(self, target: Any) -> ValueError:
         """An error that names what this machine lacks for a target, and a target that works."""
         works = self.cpu_target()
-        features = self._features(target)
-        lacking = missing(features)
+        features, lacking = self._features(target), self._missing(target)
         if not lacking:  # of what the processor reports, something does not work
             cpu = works.partition("-mcpu=")[2]
             lacking = instructions(features - self.cpu_features(cpu) if cpu else features)
@@ -198,6 +198,15 @@ class ThisMachine:
     def cpu_features(self, cpu: str) -> frozenset[str]:
         """LLVM's features of a CPU; none if this TVM cannot tell."""
         return self._features(self._tvm.target.Target({"kind": "llvm", "mcpu": cpu}))
+
+    def _system_cpu(self) -> str:
+        """LLVM's name of this processor; empty if this TVM cannot tell."""
+        return str(getattr(self._tvm.target.codegen, "llvm_get_system_cpu", str)())
+
+    def _missing(self, target: Any) -> list[str]:
+        """The instructions of a target that this processor has not."""
+        name = self._system_cpu()
+        return missing(self._features(target), self.cpu_features(name) if name else ())
 
     def _features(self, target: Any) -> frozenset[str]:
         get = getattr(self._tvm.target.codegen, "llvm_get_cpu_features", None)
@@ -217,7 +226,7 @@ def candidate_cpus(system_cpu: str, features_of: Callable[[str], Iterable[str]])
     generic = {name: needs for name, needs in GENERIC_CPUS.items() if not missing(needs)}
     implied = set(features_of(system_cpu)) if system_cpu not in ("", "generic") else set()
     has_all = all(needs <= implied for needs in generic.values())
-    is_best = implied and not missing(implied) and has_all
+    is_best = implied and not missing(implied, implied) and has_all
     return [*dict.fromkeys([*([system_cpu] if is_best else []), *generic]), ""]
 
 
@@ -230,18 +239,19 @@ def instructions(features: Iterable[str]) -> list[str]:
     return [name for name in sorted(features) if _INSTRUCTIONS.fullmatch(name)]
 
 
-def missing(features: Iterable[str]) -> list[str]:
+def missing(features: Iterable[str], implied: Container[str] = ()) -> list[str]:
     """Of LLVM's features, the instructions that this processor does not report; none if it reports
-    nothing.
+    nothing. What Linux never reports is taken as `implied` by the processor's name.
 
     >>> missing(["fast-lzcnt", "avx1024f"])
     ['avx1024f']
     """
     reported = reported_features()
+    hidden = {name for name, sign in _UNREPORTED.items() if name in implied and sign in reported}
     return [
         name
         for name in instructions(features)
-        if reported and not {_plain(name), _ALIASES.get(name, "")} & reported
+        if reported and name not in hidden and not {_plain(name), _ALIASES.get(name, "")} & reported
     ]
 
 
