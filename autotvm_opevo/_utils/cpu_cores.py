@@ -57,7 +57,8 @@ def use_all_cores() -> str:
     Call it before TVM runs anything in this process: it sets ``TVM_NUM_THREADS``, which TVM reads
     once, in the environment of this process and of those that it starts. Where they may use only a
     part of the machine, or its first CPUs are hyper-threads of the same cores, it also sets
-    ``TVM_BIND_THREADS=0``, unless that is set: TVM would bind its threads to these CPUs.
+    ``TVM_BIND_THREADS=0``, unless that is set: TVM would bind its threads to the machine's first
+    CPUs.
 
     Returns
     -------
@@ -94,8 +95,8 @@ def idle_cores(threads: int) -> str:
     if not 0 < threads < cores:
         return ""
     frequencies = [_max_frequency(cpu) for cpu in range(os.cpu_count() or 1)]
-    if threads == frequencies.count(max(frequencies)):
-        return ""  # TVM takes no others where there are two maximum frequencies
+    if len(set(frequencies)) == 2 and threads == frequencies.count(max(frequencies)):
+        return ""  # of two kinds of cores, TVM takes the faster ones only
     return (
         f"TVM runs kernels on {threads} of {cores} cores: TVM_NUM_THREADS={cores} uses all, which "
         "autotvm_opevo.use_all_cores() sets, as this package's commands do; deploy with the same"
@@ -118,8 +119,8 @@ def _count_cores(cpus: Iterable[int]) -> int:
 
 
 def _is_bound_well(threads: int) -> bool:
-    """Whether this process may use the whole machine, and the CPUs to which TVM binds its threads
-    are of as many cores.
+    """Whether this process may use the whole machine, and the CPUs to which TVM binds so many
+    threads belong to different cores.
     """
     cpus = os.cpu_count() or 0
     if usable_cpus() < cpus:

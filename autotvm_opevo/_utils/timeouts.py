@@ -102,6 +102,7 @@ def say_if_long(what: str, done: Callable[[], str] = lambda: "") -> Iterator[Non
             _quiet_since = time.monotonic()
         if said and is_terminal:
             tqdm.write(said, file=sys.stderr)
+            _quiet_since = time.monotonic()
 
     if start > _busy_until + _PAUSE:  # else it follows closely on something else
         _quiet_since = start

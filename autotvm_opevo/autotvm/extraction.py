@@ -286,7 +286,7 @@ def _describe_left_out(calls: Sequence[tuple[relay.Call, int]], mod: tvm.IRModul
     # which may have another operator for a convolution, such as qnn.conv2d
     names = sorted({node.op.name for node in nodes(mod["main"]) if _other_layout(node)})
     layouts = {name: ["NCHW", "default"] for name in names}
-    if not layouts or not any(_other_layout(call) for call, _ in calls):
+    if not layouts or not any(_other_layout(c) and not _is_open(*c.args, c) for c, _ in calls):
         return text
     return (
         f"{text}. Most templates of 2D convolutions are for NCHW. To convert the network before it "

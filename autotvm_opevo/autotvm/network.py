@@ -131,7 +131,7 @@ def tune_network(
         If worker processes cannot be started.
     RuntimeError
         If TVM cannot compile for the GPU here, or this machine runs the trials and has no compiler
-        that links them.
+        that links them, or cannot load what is built, as from a folder that is mounted noexec.
     OSError
         If the log or the temporary folder cannot be written, or its disk is full.
     KeyboardInterrupt

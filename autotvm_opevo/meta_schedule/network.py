@@ -78,11 +78,12 @@ def tune_network(
     """Tune all operators of a Relax network from one budget of trials, resuming from a work
     directory.
 
-    The network is lowered for speed first; see `autotvm_opevo.lowering.network.lower`. Inputs and
-    outputs stay as they are, except for rounding. On this machine's CPU, the first call verifies
-    that in seconds; operators that fail stay as imported, with a warning. `compile_network`
-    compiles the result. With fewer trials than operators, on a CPU, the others get the schedule of
-    their first proposal.
+    The network is lowered for speed first: batch normalizations are folded, convolutions for a CPU
+    are converted to NHWC or to Winograd's algorithm, weights are packed, and exp, tanh and erf
+    become polynomials. Inputs and outputs stay as they are, except for rounding. On this machine's
+    CPU, the first call verifies that in seconds; operators that fail stay as imported, with a
+    warning. `compile_network` compiles the result. With fewer trials than operators, on a CPU, the
+    others get the schedule of their first proposal.
 
     However this function ends, the same call resumes with the remaining trials. All finished trials
     are in the database, and with `OpEvoStrategy` no candidate is measured twice. At the end the
@@ -145,7 +146,8 @@ def tune_network(
         If worker processes cannot be started.
     RuntimeError
         If this machine runs the trials and has no compiler that links them, or no compiler for the
-        GPU, or if no remote device answers any more.
+        GPU, or cannot load what is built, as from a folder that is mounted noexec; or if no remote
+        device answers any more.
     TimeoutError
         If TVM takes more than an hour to lower or to build the network.
     OSError
@@ -322,8 +324,8 @@ def _lower(
 
 
 class NetworkRun(TuningRun):
-    """The tasks of a network of a key, measured by MetaSchedule; see `TuningRun`. `origins` are of
-    the history, to say which of them taught nothing.
+    """The tasks of a network, given its key, measured by MetaSchedule; see `TuningRun`. `origins`
+    are of the history, to say which of them taught nothing.
     """
 
     store: TrialStore

@@ -29,6 +29,8 @@ REQUEST_TIMEOUT = 300
 _LONGEST_SESSION = 2**31 - 1
 # Seconds to give one back.
 _CLOSE_TIMEOUT = 10
+# Seconds for a new process to load an empty library.
+_LOAD_TIMEOUT = 600
 # The shortest duration of one timing, in milliseconds.
 MIN_REPEAT_MS = 50
 # Largest error that rounding explains, relative to an output's largest value: where numbers have 16
@@ -109,13 +111,12 @@ def check_linker(cc: Any) -> None:
             ) from error
         # in another process: on some shared folders, what is loaded cannot be removed
         load = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
-        loaded = subprocess.run(
-            [sys.executable, "-I", "-c", load, library], capture_output=True, text=True
-        )
+        command = [sys.executable, "-I", "-c", load, library]
+        loaded = subprocess.run(command, capture_output=True, text=True, timeout=_LOAD_TIMEOUT)
         if loaded.returncode:
             raise RuntimeError(
-                f"libraries in {tempfile.gettempdir()} cannot be loaded, as where it is mounted "
-                f"noexec: set TMPDIR to another folder ({last_line(loaded.stderr)})"
+                f"libraries in {tempfile.gettempdir()} cannot be loaded; it may be mounted noexec: "
+                f"set TMPDIR to another folder ({last_line(loaded.stderr)})"
             )
 
 
