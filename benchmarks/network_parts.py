@@ -8,9 +8,8 @@ Of each folder that `benchmarks.runtimes` left, the exported network runs in thi
 operator *hot* runs again and again on the arguments that it has in the network; *in sequence* it
 runs once, after the one before it: its weights come from memory, its inputs from the cores that
 wrote them. *Cold weights* are the milliseconds that reading the weights from memory takes longer
-than reading them hot, at the bandwidths of the roofline: in sequence no schedule avoids them, but
-where it reads while it computes. The rest is between operators: the virtual machine, allocations,
-threads that wake up.
+than reading them hot, at the bandwidths of the roofline: at most, since reads overlap with
+computation. The rest is between operators: the virtual machine, allocations, threads that wake up.
 """
 
 from __future__ import annotations
