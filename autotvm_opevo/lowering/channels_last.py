@@ -28,7 +28,7 @@ _TO_NHWC, _TO_NCHW = [0, 2, 3, 1], [0, 3, 1, 2]
 _OIHW_TO_HWIO = [2, 3, 1, 0]
 
 # Operators that compute each element from those at the same place, after broadcasting.
-_ELEMENTWISE = {
+ELEMENTWISE = {
     "abs",
     "add",
     "astype",
@@ -121,7 +121,7 @@ class _Conversion(BlockRewriter):
             return self._sum_of_stack(value)
         if name == "reshape" and value.args[0] in self._split:
             return self._merge_axes(value)
-        if name in _ELEMENTWISE:
+        if name in ELEMENTWISE:
             return self._elementwise(value)
         if name in _RULES and value.args[0] in self._nhwc:
             return _RULES[name](self._nhwc[value.args[0]], value)

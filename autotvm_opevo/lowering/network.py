@@ -16,6 +16,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.lowering.channels_last import with_channels_last
+from autotvm_opevo.lowering.concat import fuse, join_concats, split_concats
 from autotvm_opevo.lowering.entry import entry_name
 from autotvm_opevo.lowering.fast_math import FAST_MATH
 from autotvm_opevo.lowering.rewriting import fold_batch_norms, raise_to_operators, static_shape
@@ -83,8 +84,9 @@ def lower(
         if for_cpu:
             lowered = _fold(with_channels_last(lowered))
             rules = {"relax.nn.conv2d": legalize_conv2d, **FAST_MATH}
-            lowered = relax.transform.LegalizeOps(rules)(lowered)
-        fused = lower_as_imported(lowered, target)
+            fused = fuse(relax.transform.LegalizeOps(rules)(split_concats(lowered)))
+        else:
+            fused = lower_as_imported(lowered, target)
     except Exception as error:  # of TVM's passes, or of ours
         logger.warning(
             "the network is tuned as TVM lowers it, since it cannot be lowered otherwise: %s",
@@ -223,7 +225,8 @@ def build(
     # longer apply.
     database = ms.database.MemoryDatabase() if database is None else database
     with target, database, tvm.transform.PassContext(opt_level=3):
-        return tvm.compile(pack_weights(relax.transform.MetaScheduleApplyDatabase()(mod)), target)
+        packed = pack_weights(relax.transform.MetaScheduleApplyDatabase()(mod))
+        return tvm.compile(join_concats(packed), target)
 
 
 def pack_weights(mod: tvm.IRModule) -> tvm.IRModule:

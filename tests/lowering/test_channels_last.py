@@ -367,7 +367,7 @@ def assert_lowering_keeps_outputs(mod, weights=None, target=CPU, tolerance=1e-4)
 
 
 def test_each_operator_that_is_converted_is_tested_here():
-    elementwise = channels_last._ELEMENTWISE
+    elementwise = channels_last.ELEMENTWISE
     assert set(CONVERTED) == elementwise | set(channels_last._RULES) | {
         "concat",
         "nn.conv2d",
