@@ -51,6 +51,16 @@ def nested(emit, x):
     return convolution(emit, emit(op.nn.relu(inner)), 1, 4)
 
 
+@network_with(_IMAGE)
+def read_late(emit, x):
+    """After other tensors of its size, which could take its memory."""
+    y = emit(op.concat([convolution(emit, x, 1), convolution(emit, x, 3)], 1))
+    z = x
+    for kernel in (1, 3, 1, 3):
+        z = convolution(emit, z, kernel, 16)
+    return op.add(y, z)
+
+
 @network_with((3, 8), (5, 8), (8, 16))
 def rows(emit, x, y, weights):
     """Weights that are not known."""
@@ -119,7 +129,7 @@ def assert_agrees_as_imported(mod, lowered):
     np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("mod", [fire, inception, nested, rows, halves, vectors])
+@pytest.mark.parametrize("mod", [fire, inception, nested, read_late, rows, halves, vectors])
 def test_what_computes_an_input_writes_it_to_its_place(mod):
     lowered = lower(mod, cpu())
     assert not any("concatenate" in name for name in names_of(lowered))
