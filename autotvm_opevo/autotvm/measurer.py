@@ -27,14 +27,13 @@ from autotvm_opevo.autotvm.rpc import (
     DevicePoolError,
     addresses,
     killed_after,
-    stop,
     tracker_address,
 )
 from autotvm_opevo.autotvm.runner import LocalRunner, is_remote
 from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.measurer import Finalist
 from autotvm_opevo.tuning.programs import REQUEST_TIMEOUT, check_linker
-from autotvm_opevo.tuning.workers import ForkServer
+from autotvm_opevo.tuning.workers import ForkServer, stop_tvm_pool
 
 
 class Measurer(measurer.Measurer):
@@ -103,7 +102,7 @@ class Measurer(measurer.Measurer):
             if isinstance(owner, (LocalBuilder, LocalRunner)):
                 owner.close()
             else:
-                stop(getattr(owner, "executor", None))
+                stop_tvm_pool(getattr(owner, "executor", None))
         if getattr(self._builder, "tmp_dir", None):
             shutil.rmtree(self._builder.tmp_dir, ignore_errors=True)
 

@@ -25,6 +25,7 @@ from tvm.contrib.popen_pool import PopenPoolExecutor
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.timeouts import run_with_timeout, say_if_long
 from autotvm_opevo.tuning.programs import REQUEST_TIMEOUT, device_addresses
+from autotvm_opevo.tuning.workers import kill_tvm_pool
 
 logger = logging.getLogger(__name__)
 
@@ -46,23 +47,6 @@ class DevicePoolError(RuntimeError):
     """The tracker or its devices are unavailable. Results measured so far are kept."""
 
 
-def kill(executor: PopenPoolExecutor | None) -> None:
-    """Kill the processes of AutoTVM's pool; threads that wait for their results see the end of the
-    pipe.
-    """
-    for worker in list(getattr(executor, "_worker_map", {}).values()):
-        with suppress(AttributeError):  # its own thread ends it, too, and may be faster
-            worker._proc.kill()
-
-
-def stop(executor: PopenPoolExecutor | None) -> None:
-    """Stop the processes of AutoTVM's pool, which starts new ones when it is used again."""
-    kill(executor)  # first: a worker would finish its job before it exits
-    for worker in list(getattr(executor, "_worker_map", {}).values()):
-        with suppress(AttributeError):
-            worker.kill()
-
-
 @contextmanager
 def killed_after(seconds: float, *executors: PopenPoolExecutor | None) -> Iterator[None]:
     """Kill the processes of pools that hang: after so many seconds in this context, and again each
@@ -73,7 +57,7 @@ def killed_after(seconds: float, *executors: PopenPoolExecutor | None) -> Iterat
     def watch() -> None:
         while not done.wait(seconds):
             for executor in executors:
-                kill(executor)
+                kill_tvm_pool(executor)
 
     threading.Thread(target=watch, daemon=True).start()
     try:
@@ -191,7 +175,7 @@ class DevicePool:
     def abort(self) -> None:
         """End what runs, for good."""
         self._aborted = True
-        kill(getattr(self._runner, "executor", None))
+        kill_tvm_pool(getattr(self._runner, "executor", None))
 
     def run_one(self, measured: MeasureInput, build: Any) -> MeasureResult:
         """Run one build, and again if the session broke."""

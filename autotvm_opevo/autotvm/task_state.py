@@ -14,7 +14,6 @@ from tvm.autotvm.tuner.model_based_tuner import ModelBasedTuner
 
 from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, failure, fastest, key_of, seconds
-from autotvm_opevo.autotvm.rpc import stop
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.tuner import SearchTuner, TunerFactory
 from autotvm_opevo.search.transfer import count_origins
@@ -22,6 +21,7 @@ from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.record_lines import task_name
 from autotvm_opevo.tuning.run_log import THIS_RUN
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
+from autotvm_opevo.tuning.workers import stop_tvm_pool
 
 
 class TaskState(task_state.TaskState):
@@ -270,4 +270,4 @@ class ForeignTuner:
         finally:
             # A cost model keeps as many processes as there are cores, for each task; it starts new
             # ones when it learns again.
-            stop(getattr(getattr(self._tuner, "cost_model", None), "pool", None))
+            stop_tvm_pool(getattr(getattr(self._tuner, "cost_model", None), "pool", None))

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -29,6 +29,7 @@ from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.measurer import Finalist
 from autotvm_opevo.tuning.programs import REQUEST_TIMEOUT, check_linker
 from autotvm_opevo.tuning.record_lines import seconds
+from autotvm_opevo.tuning.workers import kill_tvm_pool, stop_tvm_pool
 
 
 @dataclass(frozen=True)
@@ -105,11 +106,8 @@ class Measurer(measurer.Measurer):
 
     def __exit__(self, *_: object) -> None:
         if isinstance(self.runner, RPCRunner):
-            self._close(partial(_kill_workers, self.runner))
-            _kill_workers(self.runner)  # or TVM would wait for what they do
-            for worker in list(self.runner.pool._worker_map.values()):
-                with suppress(AttributeError):
-                    worker.kill()  # the next trial starts a new one
+            self._close(partial(kill_tvm_pool, self.runner.pool))
+            stop_tvm_pool(self.runner.pool)
         else:
             is_ours = isinstance(self.runner, LocalRunner)
             self._close(self.runner.interrupt if is_ours else lambda: None)
@@ -210,13 +208,6 @@ class Measurer(measurer.Measurer):
             self._keep(key, candidate, built, result, each)
             for candidate, built, result in zip(candidates, builds, results)
         ]
-
-
-def _kill_workers(runner: RPCRunner) -> None:
-    """Kill the processes that talk to remote devices, from any thread; what they do fails."""
-    for worker in list(runner.pool._worker_map.values()):
-        with suppress(AttributeError):  # its own thread ends it, too, and may be faster
-            worker._proc.kill()
 
 
 @contextmanager

@@ -283,3 +283,20 @@ class WorkerPool:
             if worker.calls >= self._max_calls:
                 worker.kill()
             self._idle.put(worker)
+
+
+def kill_tvm_pool(executor: Any) -> None:
+    """Kill the processes of a pool of TVM's own, if there is one; from any thread. Those that wait
+    for their results see the end of the pipe.
+    """
+    for worker in list(getattr(executor, "_worker_map", {}).values()):
+        with suppress(AttributeError):  # its own thread ends it, too, and may be faster
+            worker._proc.kill()
+
+
+def stop_tvm_pool(executor: Any) -> None:
+    """Stop the processes of a pool of TVM's own, if there is one; its next use starts others."""
+    kill_tvm_pool(executor)  # first: a worker would finish its job before it exits
+    for worker in list(getattr(executor, "_worker_map", {}).values()):
+        with suppress(AttributeError):
+            worker.kill()

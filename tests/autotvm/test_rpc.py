@@ -35,6 +35,7 @@ from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.tuning import measurer as measurer_module
 from autotvm_opevo.tuning import programs, race, run
 from autotvm_opevo.tuning.run_log import RunLog
+from autotvm_opevo.tuning.workers import stop_tvm_pool
 
 SHAPES = [(1, 16, 8, 8), (16, 16, 3, 3)]
 MOD, PARAMS = workloads.operator(
@@ -447,7 +448,7 @@ def test_the_network_is_compared_on_a_device_too(board, tmp_path, monkeypatch):
 
 
 class TestProcesses:
-    """Of AutoTVM's pools."""
+    """Of TVM's pools."""
 
     @pytest.mark.soak
     def test_stop_ends_busy_workers_although_their_threads_do_so_too(self):
@@ -459,7 +460,7 @@ class TestProcesses:
             processes = [worker._proc for worker in executor._worker_map.values()]
             asleep = [executor.submit(time.sleep, 600) for _ in processes]
             time.sleep(0.2)
-            rpc.stop(executor)
+            stop_tvm_pool(executor)
             assert all(process.wait(60) for process in processes)
             assert all(future.exception(60) for future in asleep)
 
