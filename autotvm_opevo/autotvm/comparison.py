@@ -245,6 +245,4 @@ def _build_kernel(record: Record, target: tvm.target.Target) -> tuple[Any, list[
     with target, patch.object(autotvm.GLOBAL_SCOPE, "in_tuning", True):
         schedule, tensors = measured.task.instantiate(measured.config)
         library = tvm.build(schedule, tensors, target=target)
-    return library, random_arrays(
-        (tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in tensors
-    )
+    return library, random_arrays(tensors)

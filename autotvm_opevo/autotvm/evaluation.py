@@ -232,8 +232,7 @@ def computed_dtypes(mod: tvm.IRModule) -> set[str]:
 def random_inputs(mod: tvm.IRModule) -> dict[str, Array]:
     """Reproducible random inputs of a network, with its weights bound, by name."""
     inputs = mod["main"].params
-    types = [variable.checked_type for variable in inputs]
-    arrays = random_arrays((tuple(map(int, kind.shape)), kind.dtype) for kind in types)
+    arrays = random_arrays(variable.checked_type for variable in inputs)
     return {variable.name_hint: array for variable, array in zip(inputs, arrays)}
 
 

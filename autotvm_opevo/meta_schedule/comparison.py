@@ -164,9 +164,7 @@ def compare_logs(
             load_library = upload(
                 build_schedule(record.as_measure_candidate().sch.mod, record.target)
             )
-            arrays = random_arrays(
-                (tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in record.args_info
-            )
+            arrays = random_arrays(record.args_info)
             # integers are 1, as when it was measured
             arrays = [np.ones_like(x) if x.dtype.name in INDICES else x for x in arrays]
             return lambda: KernelInstance(

@@ -178,5 +178,4 @@ def random_inputs(mod: tvm.IRModule) -> list[Array]:
         if not isinstance(variable.ty, relax.TensorType):
             given = f"{variable.name} is {variable.ty}"
             raise ValueError(f"its inputs must be tensors to have random values, {given}")
-    types = [variable.ty for variable in variables]
-    return random_arrays((tuple(map(int, kind.shape)), str(kind.dtype)) for kind in types)
+    return random_arrays(variable.ty for variable in variables)

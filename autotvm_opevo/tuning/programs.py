@@ -228,17 +228,19 @@ def is_quantized(dtypes: Iterable[str]) -> bool:
     return any(int(bits.group()) <= 8 for bits in numbers if bits)
 
 
-def random_arrays(types: Iterable[tuple[tuple[int, ...], str]]) -> list[Array]:
-    """Reproducible random tensors of the given shapes and dtypes. Integers of eight bits have any
-    value, as quantized ones do; others, which may be indices, are 0 or 1.
+def random_arrays(tensors: Iterable[Any]) -> list[Array]:
+    """Reproducible random tensors of the shapes and dtypes of others, or of TVM's types of tensors.
+    Integers of eight bits have any value, as quantized ones do; others, which may be indices, are 0
+    or 1.
 
-    >>> arrays = random_arrays([((2, 3), "float16"), ((4,), "int32")])
+    >>> arrays = random_arrays([np.empty((2, 3), "float16"), np.empty(4, "int32")])
     >>> [(array.shape, str(array.dtype)) for array in arrays]
     [((2, 3), 'float16'), ((4,), 'int32')]
     """
     rng, arrays = np.random.default_rng(0), []
     ranges = {"int8": (-128, 128), "uint8": (0, 256)}
-    for shape, dtype in types:
+    for tensor in tensors:
+        shape, dtype = tuple(map(int, tensor.shape)), str(tensor.dtype)
         is_real, (low, high) = "float" in dtype, ranges.get(dtype, (0, 2))
         values = rng.standard_normal(shape) if is_real else rng.integers(low, high, shape)
         arrays.append(values.astype(dtype))
