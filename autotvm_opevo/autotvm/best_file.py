@@ -170,7 +170,7 @@ def choose(
         for i, of_operator in candidates.items()
         if of_operator
     }
-    connected = [one for one in connections if {one.producer, one.consumer} <= options.keys()]
+    connected = [c for c in connections if {c.producer, c.consumer} <= options.keys()]
     touching: defaultdict[int, list[Connection]] = defaultdict(list)
     for connection in connected:
         for i in {connection.producer, connection.consumer}:

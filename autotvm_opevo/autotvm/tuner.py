@@ -71,7 +71,7 @@ class SearchTuner(Tuner):
         unknown = sorted(xgb_only.keys() - _XGB_ONLY)
         if unknown:
             parameters = inspect.signature(type(self)).parameters.values()
-            own = ", ".join(one.name for one in parameters if one.kind is one.KEYWORD_ONLY)
+            own = ", ".join(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
             raise TypeError(
                 f"{name} got unknown options {unknown}: its options are {own}; those of XGBTuner "
                 "are ignored"
