@@ -39,7 +39,6 @@ class TaskState(task_state.TaskState):
     """
 
     best: Record | None = None
-    learned_from: Mapping[str, int] = {}
 
     def __init__(
         self,

@@ -25,6 +25,7 @@ class TaskState(ABC):
         self.latency = inf  # of the best trial, in seconds
         self.failures: Counter[str] = Counter()  # by the kind of error
         self._errors: Counter[str] = Counter()  # by message, which records of earlier calls lack
+        self.learned_from: Mapping[str, int] = {}  # how many other tasks, by their origin
 
     @property
     @abstractmethod
@@ -36,11 +37,6 @@ class TaskState(ABC):
         """The most common error, or its message, while all trials fail; empty otherwise."""
         errors = self._errors or self.failures
         return errors.most_common(1)[0][0] if errors and self.latency == inf else ""
-
-    @property
-    @abstractmethod
-    def learned_from(self) -> Mapping[str, int]:
-        """How many other tasks it learned from, by their origin."""
 
     @property
     @abstractmethod

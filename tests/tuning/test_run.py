@@ -24,7 +24,7 @@ from autotvm_opevo.tuning.task_state import TaskState
 class Task(TaskState):
     """Proposes numbers, whose latencies are 1 / number."""
 
-    best, can_propose, learned_from = "earlier", True, {}
+    best, can_propose = "earlier", True
 
     def __init__(self, name, trials, latency, size=1000):
         super().__init__(name, name, name[0], TaskProgress(flop=1e6, trials=trials))

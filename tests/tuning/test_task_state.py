@@ -11,7 +11,7 @@ from autotvm_opevo.tuning.task_state import TaskState
 class Task(TaskState):
     """Proposes nothing."""
 
-    best, can_propose, learned_from = None, False, {}
+    best, can_propose = None, False
 
     def _propose(self, size, others):
         raise NotImplementedError
