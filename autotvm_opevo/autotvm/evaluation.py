@@ -153,13 +153,13 @@ def _changed_outputs(
 def build(
     mod: tvm.IRModule,
     target: tvm.target.Target,
-    best: PathLike[str] | Sequence[Record] | None = None,
+    best: PathLike[str] | Sequence[Record] = (),
     disabled: Sequence[str] = (),
 ) -> Any:
     """Build a network whose weights are bound with the best of a file of records, or of a sequence
     of them; untuned without. Without the passes that are `disabled`.
     """
-    records = str(best) if isinstance(best, PathLike) else list(best or [])
+    records = str(best) if isinstance(best, PathLike) else list(best)
     # The untuned one needs an empty context: without any, TVM downloads pre-tuned records.
     context = autotvm.apply_history_best(records)
     options = tvm.transform.PassContext(opt_level=3, disabled_pass=list(disabled))

@@ -31,7 +31,7 @@ def load(network, folder):
     return workloads.model_file(network.save(folder), network.open)
 
 
-def outputs(name, mod, inputs, best=None):
+def outputs(name, mod, inputs, best=()):
     if name not in DYNAMIC:
         return Instance(build(mod, TARGET, best), tvm.cpu(), inputs).outputs()
     with (
