@@ -115,8 +115,6 @@ class TaskState(task_state.TaskState):
     `OpEvoStrategy` or a `TvmStrategy`. The key is the structural hash of the workload, `mod`.
     """
 
-    learned_from: Mapping[str, int] = {}
-
     def __init__(
         self, task: Any, target: Target, store: TrialStore, strategy: Any, rand_state: int
     ) -> None:
