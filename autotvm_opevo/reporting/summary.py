@@ -85,6 +85,9 @@ def summary(log: TuningLog) -> str:
         if speedup := log.runs.speedup:
             ratio = f"{speedup.value:.2f} times as fast"
             network += f", {ratio} ({speedup.low:.2f} to {speedup.high:.2f})"
+        # Else the operators are not the network's.
+        if len(log.runs.networks) == 1 and log.solved and not log.unsolved:
+            network += f"; that is {log.runs.latency[1] / log.seconds:.2f} times its operators' sum"
         parts.append(network)
     return "; ".join(parts)
 
