@@ -1,137 +1,189 @@
 """Concatenations without a copy: what computes an input writes it to its place in the output.
 
-`split_concats` legalizes one to parts, tensors of the output's shape of which one slice is written,
-and a call that joins them. `fuse` fuses each part into the operator before it, with which it is
-tuned. When the network is built, `join_concats` makes the parts one tensor.
+When a network is lowered, `mark_concats` keeps a concatenation from becoming an operator, which
+would be tuned. When the network is built with its schedules, `write_in_place` lets the functions
+that compute the inputs write to slices of one tensor.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Callable, Iterable
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import tvm
 from tvm import relax
-from tvm.script import from_source, tirx
+from tvm.ir import Array, Expr, GlobalVar, Op, Range, TensorLoad, TensorRegion, Var, make_node
+from tvm.s_tir.stmt import MatchBufferRegion
+from tvm.tirx import (
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    IterVar,
+    PrimFunc,
+    Stmt,
+    decl_buffer,
+)
 
 from autotvm_opevo.lowering.channels_last import ELEMENTWISE
 from autotvm_opevo.lowering.rewriting import BlockRewriter, static_shape
 
-_CALL_PURE_PACKED, _CONCAT = map(tvm.ir.Op.get, ("relax.call_pure_packed", "relax.concat"))
-# Operators into which elementwise ones are fused.
-_PRODUCTS = {*(f"nn.conv{n}d" for n in (1, 2, 3)), "nn.conv2d_transpose", "matmul"}
-# Names of the functions that write a part, and of what joins them.
-_PART, _JOIN = "concat_part", "autotvm_opevo.concat_join"
-# TVM's kElemWise: operators that are fused into a convolution. It takes a part for none of these.
-_ELEMENTWISE = 0
+# What a marked concatenation calls, with its axis and its inputs.
+_MARK = "autotvm_opevo.concat"
+# Operators into which the elementwise ones after them are fused.
+_PRODUCTS = {"nn.conv1d", "nn.conv2d", "nn.conv3d", "matmul"}
 
 
-def split_concats(mod: tvm.IRModule) -> tvm.IRModule:
-    """Legalize concatenations to parts that are joined, where convolutions or matrix products
-    compute all inputs, with elementwise operators after them, and nothing else reads these.
+def mark_concats(mod: tvm.IRModule) -> tvm.IRModule:
+    """Mark the concatenations whose inputs are computed by convolutions or matrix products, and
+    elementwise operators after them, and read by nothing else.
 
-    Others would be copied, as the concatenation does it, and not be fused with what follows it.
+    Others would be copied anyway, and are fused with what is around them.
     """
-    splitting = _Splitting(mod)
-    for variable, function in mod.functions_items():
-        if isinstance(function, relax.Function):
-            splitting.builder_.update_func(variable, splitting.visit_expr(function))
-    return splitting.builder_.get()
+    return _Marking.apply(mod)
 
 
-@relax.expr_functor.mutator
-class _Splitting(relax.PyExprMutator):
-    def visit_dataflow_block_(self, block: Any) -> Any:
+class _Marking(BlockRewriter):
+    def __init__(self, block: Any, mod: tvm.IRModule) -> None:
+        super().__init__(block, mod)
         self._reads: Counter[Any] = Counter()
-        self._fusible: set[Any] = set()  # variables whose operators parts are fused into
+        self._products: set[Any] = set()  # and what elementwise operators make of them
         for binding in block.bindings:
             nodes: list[Any] = []
             relax.analysis.post_order_visit(binding.value, nodes.append)
             variables = [node for node in nodes if isinstance(node, relax.Var)]
             self._reads.update(variables)
-            name = getattr(getattr(binding.value, "op", None), "name", "").removeprefix("relax.")
-            follows = name in ELEMENTWISE and not self._fusible.isdisjoint(variables)
+            name = _operator(binding.value)
+            follows = name in ELEMENTWISE and not self._products.isdisjoint(variables)
             if isinstance(binding.var, relax.DataflowVar) and (name in _PRODUCTS or follows):
-                self._fusible.add(binding.var)
-        return super().visit_dataflow_block_(block)
-
-    def visit_call_(self, call: Any) -> Any:
-        if call.op != _CONCAT or not self._can_split(call):
-            return super().visit_call_(call)
-        axis, parts, offset = int(call.attrs.axis) % call.ty.ndim, [], 0
-        for x in call.args[0].fields:
-            write = _write_part(static_shape(x), static_shape(call), axis, offset, call.ty.dtype)
-            function = self.builder_.add_func(write, _PART)
-            part = relax.call_tir(function, [self.visit_expr(x)], call.ty)
-            parts.append(self.builder_.emit(part))
-            offset += int(x.ty.shape[axis])
-        return relax.call_pure_packed(_JOIN, *parts, ty_args=call.ty)
-
-    def _can_split(self, call: Any) -> bool:
-        tensors = getattr(call.args[0], "fields", [])
-        return bool(tensors) and all(
-            x in self._fusible and self._reads[x] == 1 and static_shape(x) for x in tensors
-        )
-
-
-def _write_part(of_x: Any, of_y: Any, axis: int, offset: int, dtype: Any) -> tvm.tirx.PrimFunc:
-    """A function that writes a tensor to a slice of another one, of extents."""
-    loops, variables = ([f"{name}{i}" for i in range(len(of_x))] for name in "iv")
-    written = [*variables]
-    written[axis] += f" + {offset}"
-    of_x, of_y = (", ".join(f"T.int64({extent})" for extent in extents) for extents in (of_x, of_y))
-    return from_source(
-        f"""
-@T.prim_func(private=True, s_tir=True)
-def main(x: T.Buffer([{of_x}], dtype), y: T.Buffer([{of_y}], dtype)):
-    T.func_attr({{"tirx.noalias": True}})
-    for {", ".join(loops)} in T.grid({of_x}):
-        with T.sblock(_PART):
-            {", ".join(variables)} = T.axis.remap("{"S" * len(loops)}", [{", ".join(loops)}])
-            y[{", ".join(written)}] = x[{", ".join(variables)}]
-""",
-        {"T": tirx, "dtype": dtype, "_PART": _PART},
-    )
-
-
-def fuse(mod: tvm.IRModule) -> tvm.IRModule:
-    """Fuse the operators of a legalized network as TVM does, and parts into them."""
-    mod = relax.transform.AnnotateTIROpPattern()(mod)
-    for variable, function in mod.functions_items():
-        if variable.name_hint.startswith(_PART):
-            mod.update_func(variable, function.with_attr("op_pattern", _ELEMENTWISE))
-    passes = [getattr(relax.transform, name)() for name in ("FoldConstant", "FuseOps", "FuseTIR")]
-    return tvm.transform.Sequential(passes)(mod)
-
-
-def join_concats(mod: tvm.IRModule) -> tvm.IRModule:
-    """Let all parts of a concatenation be written to one tensor."""
-    return relax.transform.CanonicalizeBindings()(_Joining.apply(mod))
-
-
-class _Joining(BlockRewriter):
-    def __init__(self, block: Any, mod: tvm.IRModule) -> None:
-        super().__init__(block, mod)
-        # by part: the one that is written before; by output: the part that is written last
-        self._before: dict[Any, Any] = {}
-        self._last: dict[Any, Any] = {}
-        order = {binding.var: i for i, binding in enumerate(block.bindings)}
-        for binding in block.bindings:
-            if _is_join(binding.value):
-                parts = sorted(binding.value.args[1:], key=order.__getitem__)
-                self._before.update(zip(parts[1:], parts))
-                self._last[binding.var] = parts[-1]
+                self._products.add(binding.var)
 
     def _rewrite(self, var: Any, value: Any) -> Any:
-        if var in self._last:
-            return self._last[var]
-        if var not in self._before:
+        if _operator(value) != "concat":
             return None
-        function, tensors = value.args[:2]
-        arguments = [*tensors.fields, self._before[var]]
-        return relax.op.call_tir_inplace(function, arguments, len(arguments) - 1, var.ty)
+        inputs = getattr(value.args[0], "fields", [])
+        if not inputs or not all(
+            x in self._products and self._reads[x] == 1 and static_shape(x) is not None
+            for x in inputs
+        ):
+            return None
+        axis = relax.ShapeExpr([int(value.attrs.axis) % value.ty.ndim])
+        return relax.call_pure_packed(_MARK, axis, *inputs, ty_args=value.ty)
 
 
-def _is_join(value: Any) -> bool:
-    is_packed = isinstance(value, relax.Call) and value.op == _CALL_PURE_PACKED
-    return is_packed and getattr(value.args[0], "global_symbol", "") == _JOIN
+class _Place(NamedTuple):
+    """Of an input in a concatenation's output: from which position on, along an axis; and the input
+    that is written before, if there is one.
+    """
+
+    output: relax.TensorType
+    axis: int
+    start: int
+    before: Any
+
+
+def write_in_place(mod: tvm.IRModule) -> tvm.IRModule:
+    """Let the functions that compute the inputs of marked concatenations write to one tensor."""
+    # Where TVM packs weights, it leaves several names of what a function returns.
+    mod = relax.transform.CanonicalizeBindings()(mod)
+    functions = relax.BlockBuilder(mod)
+
+    class Placing(BlockRewriter):
+        def __init__(self, block: Any, mod: tvm.IRModule) -> None:
+            super().__init__(block, mod)
+            self._places: dict[Any, _Place] = {}
+            self._written: dict[Any, Any] = {}  # by input: the output, with it and those before
+            self._last: dict[Any, Any] = {}  # by output: the input that is written last
+            values = {binding.var: binding.value for binding in block.bindings}
+            order = {var: i for i, var in enumerate(values)}
+            for var, value in values.items():
+                axis, inputs = _marked(value)
+                if not inputs or any(_operator(values.get(x)) != "call_tir" for x in inputs):
+                    continue
+                starts = accumulate((int(x.ty.shape[axis]) for x in inputs), initial=0)
+                in_order, before = sorted(zip(inputs, starts), key=lambda p: order[p[0]]), None
+                for x, start in in_order:
+                    self._places[x] = _Place(var.ty, axis, start, before)
+                    before = x
+                self._last[var] = before
+
+        def _rewrite(self, var: Any, value: Any) -> Any:
+            if var in self._last:
+                return self._written[self._last[var]]
+            if var in self._places:
+                self._write(var, value, self._places[var])
+                return None  # nothing reads it any longer
+            axis, inputs = _marked(value)
+            return relax.op.concat(inputs, axis) if inputs else None
+
+        def _write(self, var: Any, call: Any, place: _Place) -> None:
+            (name, tensors), output = call.args[:2], place.output
+            function = _write_slice(self._mod[name], place)
+            name, arguments = functions.add_func(function, name.name_hint), list(tensors.fields)
+            if place.before is None:
+                call = relax.call_tir(name, arguments, output)
+            else:
+                arguments.append(self._written[place.before])
+                call = relax.op.call_tir_inplace(name, arguments, len(arguments) - 1, output)
+            self._written[var] = self._emit(call)
+
+    placed = Placing.apply(mod)
+    for name, function in functions.get().functions_items():
+        if name not in mod.functions:
+            placed.update_func(name, function)
+    return relax.transform.DeadCodeElimination()(placed)
+
+
+def _operator(value: Any) -> str:
+    """The name of the operator that a value calls; empty if it calls none."""
+    return str(getattr(getattr(value, "op", None), "name", "")).removeprefix("relax.")
+
+
+def _marked(value: Any) -> tuple[int, list[Any]]:
+    """The axis and the inputs of a marked concatenation; no inputs if it is none."""
+    if _operator(value) != "call_pure_packed" or value.args[0].global_symbol != _MARK:
+        return 0, []
+    return int(value.args[1].values[0]), list(value.args[2:])
+
+
+def _write_slice(function: PrimFunc, place: _Place) -> PrimFunc:
+    """A function that writes its output to a slice of a tensor."""
+    *inputs, part = function.params
+    whole = decl_buffer(place.output.shape.values, str(place.output.dtype), part.name)
+
+    def shifted(indices: Iterable[Any]) -> list[Any]:
+        return [i + place.start if axis == place.axis else i for axis, i in enumerate(indices)]
+
+    def move(node: Any) -> Any:
+        if node.same_as(part):
+            return whole
+        if isinstance(node, TensorLoad) and node.source.same_as(whole):
+            return BufferLoad(whole, shifted(node.indices))
+        if isinstance(node, BufferStore) and node.buffer.same_as(whole):
+            return BufferStore(whole, node.value, shifted(node.indices))
+        if isinstance(node, TensorRegion) and node.source.same_as(whole):
+            starts = shifted(span.min for span in node.region)
+            extents = [span.extent for span in node.region]
+            return BufferRegion(whole, [*map(Range.from_min_extent, starts, extents)])
+        return node
+
+    body = _transformed(function.body, move)
+    return PrimFunc([*inputs, whole], body, function.ret_type, function.attrs)
+
+
+def _transformed(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A statement or an expression of TIR with all its nodes changed, the innermost first."""
+    if isinstance(node, Array):
+        return [_transformed(child, change) for child in node]
+    if isinstance(node, Var):
+        return change(node)
+    is_inner = isinstance(node, (Stmt, Expr, Range, IterVar, MatchBufferRegion))
+    if not is_inner or isinstance(node, (Op, GlobalVar)):
+        return node
+    fields, kind = {}, type(node).__tvm_ffi_type_info__
+    key = kind.type_key
+    while kind is not None:  # those of its bases, too
+        fields.update({field.name: getattr(node, field.name) for field in kind.fields})
+        kind = getattr(kind, "parent_type_info", None)
+    return change(make_node(key, **{n: _transformed(x, change) for n, x in fields.items()}))

@@ -16,7 +16,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.lowering.channels_last import with_channels_last
-from autotvm_opevo.lowering.concat import fuse, join_concats, split_concats
+from autotvm_opevo.lowering.concat import mark_concats, write_in_place
 from autotvm_opevo.lowering.entry import entry_name
 from autotvm_opevo.lowering.fast_math import FAST_MATH
 from autotvm_opevo.lowering.rewriting import fold_batch_norms, raise_to_operators, static_shape
@@ -49,7 +49,8 @@ def lower(
 
     Batch normalizations are folded into what comes before them. For a CPU, convolutions are
     converted to NHWC, and to Winograd's algorithm where that pays; schedules may choose the layout
-    of constant weights; exp, tanh and erf become polynomials.
+    of constant weights; exp, tanh and erf become polynomials; concatenations may be made in place,
+    by `build`.
 
     Parameters
     ----------
@@ -84,9 +85,8 @@ def lower(
         if for_cpu:
             lowered = _fold(with_channels_last(lowered))
             rules = {"relax.nn.conv2d": legalize_conv2d, **FAST_MATH}
-            fused = fuse(relax.transform.LegalizeOps(rules)(split_concats(lowered)))
-        else:
-            fused = lower_as_imported(lowered, target)
+            lowered = relax.transform.LegalizeOps(rules)(mark_concats(lowered))
+        fused = lower_as_imported(lowered, target)
     except Exception as error:  # of TVM's passes, or of ours
         logger.warning(
             "the network is tuned as TVM lowers it, since it cannot be lowered otherwise: %s",
@@ -226,7 +226,7 @@ def build(
     database = ms.database.MemoryDatabase() if database is None else database
     with target, database, tvm.transform.PassContext(opt_level=3):
         packed = pack_weights(relax.transform.MetaScheduleApplyDatabase()(mod))
-        return tvm.compile(join_concats(packed), target)
+        return tvm.compile(write_in_place(packed), target)
 
 
 def pack_weights(mod: tvm.IRModule) -> tvm.IRModule:
