@@ -27,7 +27,7 @@ from tvm.tirx import (
 )
 
 from autotvm_opevo.lowering.channels_last import ELEMENTWISE
-from autotvm_opevo.lowering.rewriting import BlockRewriter, static_shape
+from autotvm_opevo.lowering.rewriting import BlockRewriter, calls_in, static_shape
 
 # What a marked concatenation calls, with its axis and its inputs.
 _MARK = "autotvm_opevo.concat"
@@ -85,6 +85,8 @@ class _Place(NamedTuple):
 
 def write_in_place(mod: tvm.IRModule) -> tvm.IRModule:
     """Let the functions that compute the inputs of marked concatenations write to one tensor."""
+    if not any(_marked(call)[1] for call in calls_in(mod)):
+        return mod
     # Where TVM packs weights, it leaves several names of what a function returns.
     mod = relax.transform.CanonicalizeBindings()(mod)
     functions = relax.BlockBuilder(mod)

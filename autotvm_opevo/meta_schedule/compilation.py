@@ -195,8 +195,9 @@ def lower_for_tuning(
 ) -> tvm.IRModule:
     """Lower a network to the functions that are tuned; see `autotvm_opevo.lowering`.
 
-    The schedules of a database apply only to a network that was lowered like this. `compile_network`
-    does it all; nothing else builds such a network, whose concatenations may be marked only.
+    The schedules of a database apply only to a network that was lowered like this.
+    `compile_network` does it all; nothing else builds such a network, whose concatenations may be
+    marked only.
 
     Parameters
     ----------
