@@ -10,6 +10,7 @@ from tvm import relax
 from tvm.relax import op
 from unoptimized import cpu
 
+from autotvm_opevo.lowering.concat import mark_concats
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.meta_schedule import compile_network
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
@@ -147,6 +148,15 @@ def test_what_computes_an_input_writes_it_to_its_place(mod):
     lowered = lower(mod, cpu())
     assert not any("concatenate" in name for name in names_of(lowered))
     assert_agrees_as_imported(mod, lowered)
+
+
+def test_an_input_that_becomes_a_constant_is_copied():
+    @network_with((3, 8))
+    def mod(emit, x):
+        weights, y = (relax.const(np.ones(shape, "float32")) for shape in ((8, 16), (2, 8)))
+        return op.concat([emit(op.matmul(x, weights)), emit(op.matmul(y, weights))], 0)
+
+    assert_agrees_as_imported(mod, lower_as_imported(mark_concats(mod), cpu()))
 
 
 def test_alike_inputs_are_one_task():
