@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import tvm
 from tvm import relax
-from tvm.ir import Array, Expr, GlobalVar, Op, Range, TensorLoad, TensorRegion, Var, make_node
+from tvm.ir import Array, Expr, GlobalVar, Op, Range, TensorLoad, Var, make_node
 from tvm.s_tir.stmt import MatchBufferRegion
 from tvm.tirx import (
     BufferLoad,
@@ -73,13 +73,12 @@ class _Marking(BlockRewriter):
 
 
 class _Place(NamedTuple):
-    """Of an input in a concatenation's output: from which position on, along an axis; and the input
-    that is written before, if there is one.
+    """An input's in a concatenation's output: the function that writes it there, and the input that
+    is written before, if there is one.
     """
 
     output: relax.TensorType
-    axis: int
-    start: int
+    function: PrimFunc
     before: Any
 
 
@@ -104,11 +103,15 @@ def write_in_place(mod: tvm.IRModule) -> tvm.IRModule:
                 if not inputs or any(_operator(values.get(x)) != "call_tir" for x in inputs):
                     continue
                 starts = accumulate((int(x.ty.shape[axis]) for x in inputs), initial=0)
-                in_order, before = sorted(zip(inputs, starts), key=lambda p: order[p[0]]), None
-                for x, start in in_order:
-                    self._places[x] = _Place(var.ty, axis, start, before)
-                    before = x
-                self._last[var] = before
+                writes = {
+                    x: _write_slice(mod[values[x].args[0]], var.ty, axis, start)
+                    for x, start in zip(inputs, starts)
+                }
+                before = None
+                if all(writes.values()):
+                    for x in sorted(inputs, key=order.__getitem__):
+                        self._places[x] = _Place(var.ty, writes[x], before)
+                        before = self._last[var] = x
 
         def _rewrite(self, var: Any, value: Any) -> Any:
             if var in self._last:
@@ -120,14 +123,14 @@ def write_in_place(mod: tvm.IRModule) -> tvm.IRModule:
             return relax.op.concat(inputs, axis) if inputs else None
 
         def _write(self, var: Any, call: Any, place: _Place) -> None:
-            (name, tensors), output = call.args[:2], place.output
-            function = _write_slice(self._mod[name], place)
-            name, arguments = functions.add_func(function, name.name_hint), list(tensors.fields)
+            name = functions.add_func(place.function, call.args[0].name_hint)
+            arguments = list(call.args[1].fields)
             if place.before is None:
-                call = relax.call_tir(name, arguments, output)
+                call = relax.call_tir(name, arguments, place.output)
             else:
                 arguments.append(self._written[place.before])
-                call = relax.op.call_tir_inplace(name, arguments, len(arguments) - 1, output)
+                last = len(arguments) - 1
+                call = relax.op.call_tir_inplace(name, arguments, last, place.output)
             self._written[var] = self._emit(call)
 
     placed = Placing.apply(mod)
@@ -149,28 +152,39 @@ def _marked(value: Any) -> tuple[int, list[Any]]:
     return int(value.args[1].values[0]), list(value.args[2:])
 
 
-def _write_slice(function: PrimFunc, place: _Place) -> PrimFunc:
-    """A function that writes its output to a slice of a tensor."""
+def _write_slice(
+    function: PrimFunc, output: relax.TensorType, axis: int, start: int
+) -> PrimFunc | None:
+    """A function that writes its output to a slice of a tensor; None if it does so by its address,
+    as instructions for matrices may.
+    """
     *inputs, part = function.params
-    whole = decl_buffer(place.output.shape.values, str(place.output.dtype), part.name)
+    whole = decl_buffer(output.shape.values, str(output.dtype), part.name)
+    by_address = 0
 
     def shifted(indices: Iterable[Any]) -> list[Any]:
-        return [i + place.start if axis == place.axis else i for axis, i in enumerate(indices)]
+        return [index + start if i == axis else index for i, index in enumerate(indices)]
 
     def move(node: Any) -> Any:
+        nonlocal by_address
         if node.same_as(part):
+            by_address += 1  # until it turns out to be an access by indices
             return whole
-        if isinstance(node, TensorLoad) and node.source.same_as(whole):
-            return BufferLoad(whole, shifted(node.indices))
-        if isinstance(node, BufferStore) and node.buffer.same_as(whole):
+        target = getattr(node, "buffer" if isinstance(node, BufferStore) else "source", None)
+        if target is None or not target.same_as(whole):
+            return node
+        by_address -= 1
+        if isinstance(node, BufferStore):
             return BufferStore(whole, node.value, shifted(node.indices))
-        if isinstance(node, TensorRegion) and node.source.same_as(whole):
-            starts = shifted(span.min for span in node.region)
-            extents = [span.extent for span in node.region]
-            return BufferRegion(whole, [*map(Range.from_min_extent, starts, extents)])
-        return node
+        if isinstance(node, TensorLoad):
+            return BufferLoad(whole, shifted(node.indices))
+        starts = shifted(span.min for span in node.region)
+        extents = [span.extent for span in node.region]
+        return BufferRegion(whole, [*map(Range.from_min_extent, starts, extents)])
 
     body = _transformed(function.body, move)
+    if by_address:
+        return None
     return PrimFunc([*inputs, whole], body, function.ret_type, function.attrs)
 
 

@@ -8,9 +8,10 @@ from quick_tuning import outputs
 from relax_modules import network_with
 from tvm import relax
 from tvm.relax import op
+from tvm.script import tirx as T
 from unoptimized import cpu
 
-from autotvm_opevo.lowering.concat import mark_concats
+from autotvm_opevo.lowering.concat import _write_slice, mark_concats
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.meta_schedule import compile_network
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
@@ -157,6 +158,27 @@ def test_an_input_that_becomes_a_constant_is_copied():
         return op.concat([emit(op.matmul(x, weights)), emit(op.matmul(y, weights))], 0)
 
     assert_agrees_as_imported(mod, lower_as_imported(mark_concats(mod), cpu()))
+
+
+def test_a_function_that_writes_by_address_stays():
+    @T.prim_func(s_tir=True)
+    def by_index(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.sblock("y"):
+                v = T.axis.spatial(4, i)
+                y[v] = x[v]
+
+    @T.prim_func(s_tir=True)
+    def by_address(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.sblock("y"):
+                v = T.axis.spatial(4, i)
+                y[v] = x[v]
+        T.evaluate(T.call_extern("int32", "f", y.data))
+
+    output = relax.TensorType((8,), "float32")
+    assert _write_slice(by_index, output, 0, 4) is not None
+    assert _write_slice(by_address, output, 0, 4) is None
 
 
 def test_alike_inputs_are_one_task():
