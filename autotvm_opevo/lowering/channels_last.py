@@ -20,7 +20,12 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
-from autotvm_opevo.lowering.rewriting import BlockRewriter, static_shape
+from autotvm_opevo.lowering.rewriting import (
+    BlockRewriter,
+    operator_name,
+    static_shape,
+    with_fields,
+)
 
 # The axes of one layout, in the order of the other. The latter is also where each axis of NCHW is
 # in NHWC.
@@ -90,8 +95,7 @@ class _Conversion(BlockRewriter):
 
     def _rewrite(self, var: Any, value: Any) -> Any:
         """The value of a variable, computed in NHWC; None if it stays as it is."""
-        operator = getattr(value, "op", None)  # none of a tuple's element
-        name = getattr(operator, "name", "").removeprefix("relax.")
+        name = operator_name(value)
         if name == "permute_dims":
             return self._permute_dims(var, value)
         if name == "reshape" and value.args[0] in self._nhwc:
@@ -303,12 +307,10 @@ def _with(change: Callable[[Any], dict[str, Any] | None]) -> Callable[[Any, Any]
     """A rule for an operator that is the same in NHWC, but for some attributes, given its own."""
 
     def rule(x: Any, call: Any) -> Any:
-        changed, kind = change(call.attrs), type(call.attrs).__tvm_ffi_type_info__
+        changed = change(call.attrs)
         if changed is None:
             return None
-        attrs = {field.name: getattr(call.attrs, field.name) for field in kind.fields}
-        attrs = tvm.ir.make_node(kind.type_key, **{**attrs, **changed})
-        return relax.Call(call.op, [x, *call.args[1:]], attrs)
+        return relax.Call(call.op, [x, *call.args[1:]], with_fields(call.attrs, **changed))
 
     return rule
 

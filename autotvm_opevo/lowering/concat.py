@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import tvm
 from tvm import relax
-from tvm.ir import Array, Expr, GlobalVar, Op, Range, TensorLoad, Var, make_node
+from tvm.ir import Array, Expr, GlobalVar, Op, Range, TensorLoad, Var
 from tvm.s_tir.stmt import MatchBufferRegion
 from tvm.tirx import (
     BufferLoad,
@@ -27,12 +27,21 @@ from tvm.tirx import (
 )
 
 from autotvm_opevo.lowering.channels_last import ELEMENTWISE
-from autotvm_opevo.lowering.rewriting import BlockRewriter, calls_in, static_shape
+from autotvm_opevo.lowering.rewriting import (
+    CONVOLUTIONS,
+    BlockRewriter,
+    calls_in,
+    fields_of,
+    operator_name,
+    static_shape,
+    variables_in,
+    with_fields,
+)
 
 # What a marked concatenation calls, with its axis and its inputs.
 _MARK = "autotvm_opevo.concat"
 # Operators into which the elementwise ones after them are fused.
-_PRODUCTS = {"nn.conv1d", "nn.conv2d", "nn.conv3d", "matmul"}
+_PRODUCTS = {*CONVOLUTIONS, "matmul"}
 
 
 def mark_concats(mod: tvm.IRModule) -> tvm.IRModule:
@@ -50,17 +59,14 @@ class _Marking(BlockRewriter):
         self._reads: Counter[Any] = Counter()
         self._products: set[Any] = set()  # and what elementwise operators make of them
         for binding in block.bindings:
-            nodes: list[Any] = []
-            relax.analysis.post_order_visit(binding.value, nodes.append)
-            variables = [node for node in nodes if isinstance(node, relax.Var)]
+            variables, name = variables_in(binding.value), operator_name(binding.value)
             self._reads.update(variables)
-            name = _operator(binding.value)
             follows = name in ELEMENTWISE and not self._products.isdisjoint(variables)
             if isinstance(binding.var, relax.DataflowVar) and (name in _PRODUCTS or follows):
                 self._products.add(binding.var)
 
     def _rewrite(self, var: Any, value: Any) -> Any:
-        if _operator(value) != "concat":
+        if operator_name(value) != "concat":
             return None
         inputs = getattr(value.args[0], "fields", [])
         if not inputs or not all(
@@ -73,8 +79,8 @@ class _Marking(BlockRewriter):
 
 
 class _Place(NamedTuple):
-    """An input's in a concatenation's output: the function that writes it there, and the input that
-    is written before, if there is one.
+    """Where an input goes: the concatenation's output, the function that writes it there, and the
+    input that is written before, if there is one.
     """
 
     output: relax.TensorType
@@ -100,7 +106,7 @@ def write_in_place(mod: tvm.IRModule) -> tvm.IRModule:
             order = {var: i for i, var in enumerate(values)}
             for var, value in values.items():
                 axis, inputs = _marked(value)
-                if not inputs or any(_operator(values.get(x)) != "call_tir" for x in inputs):
+                if not inputs or any(operator_name(values.get(x)) != "call_tir" for x in inputs):
                     continue
                 starts = accumulate((int(x.ty.shape[axis]) for x in inputs), initial=0)
                 writes = {
@@ -140,14 +146,9 @@ def write_in_place(mod: tvm.IRModule) -> tvm.IRModule:
     return relax.transform.DeadCodeElimination()(placed)
 
 
-def _operator(value: Any) -> str:
-    """The name of the operator that a value calls; empty if it calls none."""
-    return str(getattr(getattr(value, "op", None), "name", "")).removeprefix("relax.")
-
-
 def _marked(value: Any) -> tuple[int, list[Any]]:
     """The axis and the inputs of a marked concatenation; no inputs if it is none."""
-    if _operator(value) != "call_pure_packed" or value.args[0].global_symbol != _MARK:
+    if operator_name(value) != "call_pure_packed" or value.args[0].global_symbol != _MARK:
         return 0, []
     return int(value.args[1].values[0]), list(value.args[2:])
 
@@ -197,9 +198,5 @@ def _transformed(node: Any, change: Callable[[Any], Any]) -> Any:
     is_inner = isinstance(node, (Stmt, Expr, Range, IterVar, MatchBufferRegion))
     if not is_inner or isinstance(node, (Op, GlobalVar)):
         return node
-    fields, kind = {}, type(node).__tvm_ffi_type_info__
-    key = kind.type_key
-    while kind is not None:  # those of its bases, too
-        fields.update({field.name: getattr(node, field.name) for field in kind.fields})
-        kind = getattr(kind, "parent_type_info", None)
-    return change(make_node(key, **{n: _transformed(x, change) for n, x in fields.items()}))
+    fields = {name: _transformed(field, change) for name, field in fields_of(node).items()}
+    return change(with_fields(node, **fields))

@@ -21,7 +21,7 @@ _BOUNDS = {
     tvm.tirx.Max: (topi.maximum, relax.op.maximum),
     tvm.tirx.Min: (topi.minimum, relax.op.minimum),
 }
-_CONVOLUTIONS = {"relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d"}
+CONVOLUTIONS = {"nn.conv1d", "nn.conv2d", "nn.conv3d"}
 # Scaled weights could leave the range of smaller ones.
 _SCALABLE = ("float32", "float64")
 # A function of TVM's operator library, its arguments, and the operator that computes the same.
@@ -78,6 +78,38 @@ def static_shape(tensor: Any) -> list[int] | None:
     ):
         return None
     return [int(extent) for extent in shape]
+
+
+def operator_name(value: Any) -> str:
+    """The name of the operator of Relax that a value calls; empty if it calls none.
+
+    >>> operator_name(relax.op.abs(relax.Var("x", relax.TensorType((2, 3), "float32"))))
+    'abs'
+    """
+    # No call has no operator, and that of a call of a function has no name.
+    return str(getattr(getattr(value, "op", None), "name", "")).removeprefix("relax.")
+
+
+def variables_in(value: Any) -> list[Any]:
+    """The variables that a value reads."""
+    nodes: list[Any] = []
+    relax.analysis.post_order_visit(value, nodes.append)
+    return [node for node in nodes if isinstance(node, relax.Var)]
+
+
+def fields_of(node: Any) -> dict[str, Any]:
+    """The fields of a node of TVM's, of any kind, by name."""
+    fields, kind = {}, type(node).__tvm_ffi_type_info__
+    while kind is not None:  # those of its bases, too
+        fields.update({field.name: getattr(node, field.name) for field in kind.fields})
+        kind = kind.parent_type_info
+    return fields
+
+
+def with_fields(node: Any, **changed: Any) -> Any:
+    """A node of TVM's, of any kind, with some of its fields changed."""
+    key = type(node).__tvm_ffi_type_info__.type_key
+    return tvm.ir.make_node(key, **{**fields_of(node), **changed})
 
 
 def calls_in(mod: tvm.IRModule) -> list[Any]:
@@ -187,10 +219,9 @@ class _Folding(BlockRewriter):
             for binding in block.bindings
             if isinstance(binding, relax.VarBinding)
         }
-        nodes: list[Any] = []
-        for binding in block.bindings:
-            relax.analysis.post_order_visit(binding.value, nodes.append)
-        self._uses = Counter(node for node in nodes if isinstance(node, relax.Var))
+        self._uses = Counter(
+            variable for binding in block.bindings for variable in variables_in(binding.value)
+        )
 
     def _rewrite(self, var: Any, call: Any) -> Any:
         """What a batch normalization returns, computed otherwise; None for all else."""
@@ -255,10 +286,10 @@ class _Folding(BlockRewriter):
 
 def _output_axes(call: Any) -> tuple[int, int] | None:
     """The axes of the output's channels and of the weights for one; None for other operators."""
-    name = getattr(call.op, "name", "")
-    if name in _CONVOLUTIONS:
+    name = operator_name(call)
+    if name in CONVOLUTIONS:
         return call.attrs.out_layout.index("C"), call.attrs.kernel_layout.index("O")
-    if name == "relax.matmul" and call.args[1].ty.ndim == 2:
+    if name == "matmul" and call.args[1].ty.ndim == 2:
         return call.args[0].ty.ndim - 1, 1
     return None
 
