@@ -82,12 +82,13 @@ def summary(log: TuningLog) -> str:
     if log.runs.latency:
         before, after = map(milliseconds, log.runs.latency)
         network = f"latency of the network {before} ms before tuning, {after} ms after"
+        # Else the operators are not the network's.
+        if len(log.runs.networks) == 1 and log.solved and not log.unsolved:
+            share = log.runs.latency[1] / log.seconds
+            network += f" ({share:.2f} times the sum of its tuned operators)"
         if speedup := log.runs.speedup:
             ratio = f"{speedup.value:.2f} times as fast"
             network += f", {ratio} ({speedup.low:.2f} to {speedup.high:.2f})"
-        # Else the operators are not the network's.
-        if len(log.runs.networks) == 1 and log.solved and not log.unsolved:
-            network += f"; that is {log.runs.latency[1] / log.seconds:.2f} times its operators' sum"
         parts.append(network)
     return "; ".join(parts)
 
