@@ -57,3 +57,34 @@ def draw_pairs(
     axes.legend(loc="upper left")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
+
+
+def draw_parts(networks: Mapping[str, tuple[float, float, float, float]], path: Path) -> None:
+    """Draw a bar for each network: milliseconds of its operators hot, what they take longer in
+    sequence, and what is between them; with a line at their sum as tuned.
+
+    Parameters
+    ----------
+    networks : dict
+        The operators' sum as tuned, hot and in sequence, and the network, by label.
+    path : Path
+        Its folder is created if missing.
+    """
+    tuned, hot, in_sequence, whole = np.array(list(networks.values())).T
+    rows = np.arange(len(networks))
+    figure = Figure(figsize=(7, 1.2 + 0.3 * len(rows)), layout="constrained")
+    axes: Any = figure.subplots()
+    start = np.zeros(len(rows))
+    for end, color, label in (
+        (hot, "tab:blue", "operators, hot"),
+        (in_sequence, "tab:orange", "in sequence"),
+        (whole, "lightgray", "between operators"),
+    ):
+        axes.barh(rows, np.maximum(0, end - start), left=start, color=color, label=label)
+        start = np.maximum(start, end)
+    axes.vlines(tuned, rows - 0.4, rows + 0.4, color="black", label="operators, as tuned")
+    axes.set(xlabel="ms", yticks=rows, yticklabels=list(networks))
+    axes.invert_yaxis()
+    figure.legend(fontsize="small", loc="outside lower center", ncols=4)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
