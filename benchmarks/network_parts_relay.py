@@ -33,14 +33,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=NETWORKS)
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--target", help="(default: this machine's)")
     add_options(parser)
     options = parser.parse_args(arguments)
     os.environ["TVM_NUM_THREADS"] = str(options.threads)  # before TVM starts them
-    measured = [measure(name, options.trials, options.seed) for name in options.networks]
+    measured = [
+        measure(name, options.trials, options.seed, options.target) for name in options.networks
+    ]
     report(measured, "network_parts_relay", options, arguments)
 
 
-def measure(network: str, trials: int, seed: int) -> Parts:
+def measure(network: str, trials: int, seed: int, target: str | None) -> Parts:
     """Tune a network, and time its parts."""
     import tvm
     from tvm.contrib import graph_executor
@@ -52,12 +55,13 @@ def measure(network: str, trials: int, seed: int) -> Parts:
     from autotvm_opevo.autotvm.targets import as_target
     from autotvm_opevo.networks import relay
 
-    (mod, params), target, device = relay.network(network), as_target(local_target()), tvm.cpu()
+    (mod, params), device = relay.network(network), tvm.cpu()
+    on = as_target(target or local_target())
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.json"
-        result = tune_network(mod, params, target, log, trials=trials, seed=seed, evaluate=False)
+        result = tune_network(mod, params, on, log, trials=trials, seed=seed, evaluate=False)
         assert result.best_file is not None
-        library = build(fold(mod, params), target, result.best_file)
+        library = build(fold(mod, params), on, result.best_file)
         whole = time_runs(graph_executor.GraphModule(library["default"](device)).run)
         graph = library.get_graph_json()
         executor = GraphModuleDebug(
