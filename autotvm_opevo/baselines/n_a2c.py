@@ -19,6 +19,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # Episodes without a new configuration before a random one is proposed.
 _MAX_EPISODES = 20
+# New configurations that are collected before they are evaluated.
+_ROUND_SIZE = 6
+# epsilon, the probability of a random action instead of the actor's; gamma, the discount factor;
+# units in the hidden layer.
+_EXPLORATION, _DISCOUNT, _HIDDEN_SIZE = 0.1, 0.9, 128
 # Size of the replay buffer, updates after each round, and transitions per update.
 _BUFFER_SIZE, _UPDATES, _MINIBATCH_SIZE = 1000, 5, 32
 
@@ -60,14 +65,6 @@ class NA2C(Search):
         All knobs must be factorizations.
     steps : int
         T, the number of steps in an episode.
-    round_size : int
-        Number of new configurations to collect before they are evaluated.
-    exploration : float
-        epsilon, the probability of a random action instead of the actor's.
-    discount : float
-        gamma, the discount factor.
-    hidden_size : int
-        Units in the hidden layer that actor and critic share.
     learning_rate : float
         Adam's learning rate, at most 1; 0 disables learning.
     seed : int, optional
@@ -92,22 +89,11 @@ class NA2C(Search):
     generational = True
 
     def __init__(
-        self,
-        space: Space,
-        steps: int = 3,
-        round_size: int = 6,
-        exploration: float = 0.1,
-        discount: float = 0.9,
-        hidden_size: int = 128,
-        learning_rate: float = 1e-3,
-        seed: int | None = None,
+        self, space: Space, steps: int = 3, learning_rate: float = 1e-3, seed: int | None = None
     ) -> None:
         super().__init__(space, seed)
         knobs = require_factorizations(space, "N-A2C")
         self.steps = as_integer("steps", steps)
-        self.round_size = as_integer("round_size", round_size)
-        self.exploration = as_probability("exploration", exploration)
-        self.discount = as_probability("discount", discount)
         self._products = {name: knob.product for name, knob in knobs.items()}
         self._actions = [
             Action(name, n, m, p)
@@ -120,11 +106,7 @@ class NA2C(Search):
         state_size = sum(knob.parts for knob in knobs.values())
         learning_rate = as_probability("learning_rate", learning_rate)
         self._policy = ActorCritic(
-            state_size,
-            as_integer("hidden_size", hidden_size),
-            len(self._actions),
-            learning_rate,
-            self._rng,
+            state_size, _HIDDEN_SIZE, len(self._actions), learning_rate, self._rng
         )
         self._unrewarded: list[Transition] = []  # those whose next state is not evaluated yet
         self._replay_buffer: deque[Transition] = deque(maxlen=_BUFFER_SIZE)
@@ -148,7 +130,7 @@ class NA2C(Search):
         start = self.space[self._ranking[0][1]] if self._ranking else untiled(self.space)
         for _ in range(_MAX_EPISODES):
             yield from self._run_episode(start)
-            if len(self._queue) >= self.round_size:
+            if len(self._queue) >= _ROUND_SIZE:
                 return
         if not self._queue:
             yield None
@@ -158,7 +140,7 @@ class NA2C(Search):
         state = self.space.index(configuration)
         for _ in range(self.steps):
             features, mask = self._encode([state])
-            if not mask.any() or len(self._queue) >= self.round_size:
+            if not mask.any() or len(self._queue) >= _ROUND_SIZE:
                 return
             action = self._select_action(features, mask)
             configuration = self._actions[action](configuration)
@@ -170,7 +152,7 @@ class NA2C(Search):
             state = next_state
 
     def _select_action(self, features: Array, mask: Array) -> int:
-        if self._rng.random() < self.exploration:
+        if self._rng.random() < _EXPLORATION:
             return int(self._rng.choice(np.flatnonzero(mask[0])))
         probabilities, _ = self._policy(features, mask)
         return int(self._rng.choice(mask.shape[1], p=probabilities[0]))
@@ -185,7 +167,7 @@ class NA2C(Search):
         _, next_values = self._policy(
             *self._encode([transition.next_state for transition in transitions])
         )
-        targets = rewards + self.discount * next_values
+        targets = rewards + _DISCOUNT * next_values
         features, mask = self._encode([transition.state for transition in transitions])
         self._policy.update(
             features, mask, np.array([transition.action for transition in transitions]), targets
