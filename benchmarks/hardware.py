@@ -27,7 +27,7 @@ from benchmarks import library, markdown, operators, publish, tuners
 from benchmarks.environment import environment
 from benchmarks.resume import in_turn, read, run_missing
 
-# The last is not a tuner but the vendor's library.
+# The last is not a tuner but numpy's product, on a CPU.
 TUNERS = [
     "G-BFS",
     "N-A2C",
