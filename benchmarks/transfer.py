@@ -25,10 +25,9 @@ from pathlib import Path
 
 import numpy as np
 
-from autotvm_opevo import OpEvo, Space
+from autotvm_opevo import OpEvo
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.transfer import Source, TransferModel
-from autotvm_opevo.topology import Discrete
 from benchmarks import markdown, replay
 from benchmarks.landscape import FOLDER, load
 from benchmarks.runs import find_landscapes
@@ -51,23 +50,14 @@ def table(file):
     index.
     """
     landscape = load(file)
-    if replay.has_template(landscape):
-        config_space = replay.task(landscape).config_space
-        knob_space = KnobSpace(config_space)
-        space = knob_space.space
-        rows = (
-            knob_space.configuration(config_space.get(i))
-            for i in landscape.config_indices(landscape.knob_indices)
-        )
-    else:
-        space = Space({knob: Discrete(values) for knob, values in landscape.values.items()})
-        knobs = landscape.values.items()
-        rows = (
-            {knob: options[i] for (knob, options), i in zip(knobs, row)}
-            for row in landscape.knob_indices
-        )
+    config_space = replay.task(landscape).config_space
+    knob_space = KnobSpace(config_space)
+    rows = (
+        knob_space.configuration(config_space.get(i))
+        for i in landscape.config_indices(landscape.knob_indices)
+    )
     fitness = np.nan_to_num(1 / landscape.time.astype(float))
-    return space, dict(zip(map(space.index, rows), fitness.tolist()))
+    return knob_space.space, dict(zip(map(knob_space.space.index, rows), fitness.tolist()))
 
 
 def search(file, seed, trials, history=()):
