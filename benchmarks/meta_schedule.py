@@ -35,7 +35,7 @@ from autotvm_opevo.tuning.record_lines import seconds
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
 from benchmarks.resume import in_turn, run_missing
-from benchmarks.statistics import difference
+from benchmarks.statistics import geometric_mean_interval
 from benchmarks.workloads import CPU, HELD_OUT, cpu
 
 BASELINE = "evolutionary + XGBoost"
@@ -237,27 +237,23 @@ def _row(mine: Sequence[dict[str, Any]], n: str) -> list[str]:
 
 def _ratios(results: Results) -> str:
     """Speedups and ratios of tuning times over all operators, with confidence intervals."""
-    rng, rows = np.random.default_rng(0), []
+    rows = []
     for name in METHODS:
-        for n in next(iter(results.values()))[0][BASELINE]["retimed"]:
-            speedups = [
-                [np.log(of[BASELINE]["retimed"][n] / of[name]["retimed"][n]) for of in mine]
+        ratios = {
+            f"speedup after {n} trials": [
+                [of[BASELINE]["retimed"][n] / of[name]["retimed"][n] for of in mine]
                 for mine in results.values()
             ]
-            rows.append([name, f"speedup after {n} trials", *_interval(np.array(speedups), rng)])
-        times = [
-            [np.log(of[name]["seconds"] / of[BASELINE]["seconds"]) for of in mine]
+            for n in next(iter(results.values()))[0][BASELINE]["retimed"]
+        }
+        ratios["ratio of tuning times"] = [
+            [of[name]["seconds"] / of[BASELINE]["seconds"] for of in mine]
             for mine in results.values()
         ]
-        rows.append([name, "ratio of tuning times", *_interval(np.array(times), rng)])
+        for what, values in ratios.items():
+            mean, low, high = geometric_mean_interval(values)
+            rows.append([name, what, f"{mean:.3f}", f"{low:.3f} to {high:.3f}"])
     return markdown.table(["strategy", f"over {BASELINE}", "geometric mean", "95% interval"], rows)
-
-
-def _interval(gaps: Any, rng: np.random.Generator) -> list[str]:
-    """Geometric mean and interval of the ratios with these logarithms, shape (workloads, seeds)."""
-    d = difference(gaps, np.zeros_like(gaps), rng)
-    low, high = np.exp(d.low), np.exp(d.high)
-    return [f"{np.exp(d.mean):.3f}", f"{low:.3f} to {high:.3f}"]
 
 
 def _tuning_times(results: Results) -> str:

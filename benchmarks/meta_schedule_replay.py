@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import gmean
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.measure_callback import AddToDatabase, UpdateCostModel
 
@@ -30,7 +31,7 @@ from benchmarks.environment import environment
 from benchmarks.meta_schedule import STRATEGIES, RecordMeasurements
 from benchmarks.recorded_candidates import RecordedCandidates
 from benchmarks.resume import run_missing
-from benchmarks.statistics import difference
+from benchmarks.statistics import geometric_mean_interval
 from benchmarks.workloads import CPU, HELD_OUT, cpu, depthwise, softmax
 
 DEVELOPMENT: dict[str, Callable[[], Any]] = {
@@ -188,23 +189,12 @@ def _speedups(
     checkpoints: Sequence[int],
 ) -> str:
     """Over the first method, with 95% intervals over seeds."""
-    rng, rows = np.random.default_rng(0), []
+    rows = []
     for method in methods[1:]:
         for i, n in enumerate(checkpoints):
-            logs = [
-                [np.log(curves[name, which][:, i]) for name in names]
-                for which in (methods[0], method)
-            ]
-            d = difference(np.array(logs[0]), np.array(logs[1]), rng)
-            each = [f"{np.exp(np.mean(first - second)):.2f}" for first, second in zip(*logs)]
-            rows.append(
-                [
-                    method,
-                    n,
-                    f"{np.exp(d.mean):.3f} ({np.exp(d.low):.3f} to {np.exp(d.high):.3f})",
-                    *each,
-                ]
-            )
+            ratios = [curves[name, methods[0]][:, i] / curves[name, method][:, i] for name in names]
+            whole = "{:.3f} ({:.3f} to {:.3f})".format(*geometric_mean_interval(ratios))
+            rows.append([method, n, whole, *(f"{gmean(each):.2f}" for each in ratios)])
     return markdown.table(["method", "trials", f"over {methods[0]} (95%)", *names], rows)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -55,29 +56,29 @@ def difference(
     (True, True, 0.9)
     """
     gaps = first - second
-    seeds = gaps.shape[1]
-    margin = _margin(gaps.var(axis=1, ddof=1) / seeds, seeds - 1) if seeds > 1 else np.inf
     flipped = rng.choice([-1.0, 1.0], (resamples, gaps.size)) @ gaps.ravel() / gaps.size
     extreme = np.count_nonzero(np.abs(flipped) >= abs(gaps.mean()) - 1e-12)
-    a = np.mean([stats.mannwhitneyu(x, y).statistic / seeds**2 for x, y in zip(first, second)])
-    mean = float(gaps.mean())
-    return Difference(mean, mean - margin, mean + margin, (extreme + 1) / (resamples + 1), float(a))
+    a = np.mean([stats.mannwhitneyu(x, y).statistic / len(x) ** 2 for x, y in zip(first, second)])
+    return Difference(*_interval(gaps), (extreme + 1) / (resamples + 1), float(a))
 
 
-def _margin(variances: Array, freedom: int) -> float:
-    """Half of the 95% interval of a mean of means, given the variance of each and its degrees of
-    freedom.
-    """
+def _interval(values: Array) -> tuple[float, float, float]:
+    """Mean of values of shape (landscapes, seeds), and its 95% interval; see `Difference`."""
+    mean, seeds = float(values.mean()), values.shape[1]
+    if seeds == 1:
+        return mean, -np.inf, np.inf
+    variances = values.var(axis=1, ddof=1) / seeds
     total = variances.sum()
     if total == 0:
-        return 0.0
-    satterthwaite = total**2 / (variances**2 / freedom).sum()
-    return float(stats.t.ppf(0.975, satterthwaite) * np.sqrt(total) / len(variances))
+        return mean, mean, mean
+    satterthwaite = total**2 / (variances**2 / (seeds - 1)).sum()
+    margin = float(stats.t.ppf(0.975, satterthwaite) * np.sqrt(total) / len(variances))
+    return mean, mean - margin, mean + margin
 
 
-def geometric_mean_interval(ratios: Sequence[float]) -> tuple[float, float, float]:
-    """Geometric mean of at least two ratios, and its 95% interval by Student's t of their
-    logarithms.
+def geometric_mean_interval(ratios: ArrayLike) -> tuple[float, float, float]:
+    """Geometric mean of ratios, and its 95% interval by Student's t of their logarithms. Those of
+    several landscapes have the shape (landscapes, seeds), and an interval as in `Difference`.
 
     Examples
     --------
@@ -85,9 +86,7 @@ def geometric_mean_interval(ratios: Sequence[float]) -> tuple[float, float, floa
     >>> f"{mean:.2f} ({low:.2f} to {high:.2f})"
     '1.20 (0.97 to 1.47)'
     """
-    logarithms = np.log(ratios)
-    margin = _margin(np.array([logarithms.var(ddof=1) / len(ratios)]), len(ratios) - 1)
-    mean, low, high = np.exp(logarithms.mean() + np.array([0.0, -margin, margin]))
+    mean, low, high = np.exp(_interval(np.log(np.atleast_2d(ratios))))
     return float(mean), float(low), float(high)
 
 
