@@ -195,11 +195,6 @@ class Search(ABC):
         """Whether `learn_from` has an effect."""
         return False
 
-    @property
-    def sources(self) -> Sequence[Any]:
-        """What it learns from, of what `learn_from` was given last; see `transfer.Source`."""
-        return ()
-
     def learn_from(self, sources: Sequence[Any]) -> list[Any]:
         """Learn from these instead of those given before; returns the sources that are used."""
         return []

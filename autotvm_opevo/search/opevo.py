@@ -13,13 +13,7 @@ from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.search.acquisition import Acquisition, Model
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.space import Configuration, Space
-from autotvm_opevo.search.transfer import (
-    Source,
-    TransferModel,
-    are_same,
-    nearest_sources,
-    source_of,
-)
+from autotvm_opevo.search.transfer import Source, TransferModel, nearest_sources, source_of
 
 # A configuration by its vertex numbers, and its fitness.
 Vertices = Sequence[int]
@@ -120,7 +114,6 @@ class OpEvo(Search):
         self._acquisition = self.make_acquisition() if surrogate else None
         self._since_best = 0  # results since a better one
         self._transfer_model: TransferModel | None = None
-        self._usable: list[Source] = []  # what `learn_from` was given last
         self._graphs = [random_walk.IndexedGraph(topology) for topology in space.knobs.values()]
         self.parents_size = as_integer("parents_size", parents_size)
         self.offspring_size = as_integer("offspring_size", offspring_size)
@@ -157,10 +150,8 @@ class OpEvo(Search):
         if sources and not self.can_transfer:
             raise ValueError(f'history needs surrogate="gp", {self.surrogate!r} given')
         usable = [source for source in sources if any(source.results.values())]
-        if are_same(usable, self._usable):
-            return list(self.sources)
-        self._usable, used = usable, nearest_sources(self.space, usable)
-        if are_same(used, self.sources):
+        used = nearest_sources(self.space, usable)
+        if [id(source.results) for source in used] == [id(known.results) for known in self.sources]:
             return used  # what was learned of them is kept
         if used:
             self._transfer_model = TransferModel(self.space, self._rng, used)

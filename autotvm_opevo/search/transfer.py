@@ -262,13 +262,6 @@ def _dissimilarity(space: Space, other: Space) -> float:
     return dissimilarity
 
 
-def are_same(sources: Sequence[Source], others: Sequence[Source]) -> bool:
-    """Whether two lists have the same tasks, in the same order."""
-    return len(sources) == len(others) and all(
-        source.results is other.results for source, other in zip(sources, others)
-    )
-
-
 def source_of(entry: tuple[Space, Sequence[Configuration], Sequence[float]]) -> Source:
     """The source that an entry of an `OpEvo`'s history is; raises `ValueError` if it is invalid."""
     if not (isinstance(entry, Sequence) and len(entry) == 3 and isinstance(entry[0], Space)):
