@@ -81,7 +81,6 @@ class NoSE(Search):
         )
         self.mutation_rate = as_probability("mutation_rate", mutation_rate)
         self.neighbours = as_integer("neighbours", neighbours)
-        self._encoded: dict[int, list[float]] = {}
 
     def _propose(self, n: int) -> Iterator[int | None]:
         missing = self.population_size - len(self.results)
@@ -141,14 +140,7 @@ class NoSE(Search):
 
     def _encode(self, numbers: Iterable[int]) -> Array:
         """Configurations as rows of vertex indices, shape (configurations, knobs)."""
-        for number in numbers:
-            if number not in self._encoded:
-                configuration = self.space[number]
-                self._encoded[number] = [
-                    float(knob.index(configuration[name]))
-                    for name, knob in self.space.knobs.items()
-                ]
-        return np.array([self._encoded[number] for number in numbers])
+        return np.array([self.space.vertices(number) for number in numbers], dtype=float)
 
 
 def knn_predict(candidates: Array, evaluated: Array, fitnesses: Sequence[float], k: int) -> Array:
