@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from timeit import Timer
 
-import numpy as np
 from tvm.autotvm.task import Task
+
+from autotvm_opevo.tuning.programs import random_arrays
 
 # Number of measurements.
 _REPEAT = 5
@@ -22,12 +23,8 @@ def tflops(task: Task) -> float | None:
         return None
     with task.target:
         _, tensors = task.instantiate(task.config_space.get(0))
-    rng = np.random.default_rng(0)
-    x, y = (
-        rng.standard_normal([int(extent) for extent in tensor.shape], dtype="float32")
-        for tensor in tensors[:-1]
-    )
-    x, y = (a.swapaxes(-1, -2) if t == "T" else a for a, t in zip((x, y), transposed))
+    arrays = random_arrays(tensors[:-1])
+    x, y = (a.swapaxes(-1, -2) if t == "T" else a for a, t in zip(arrays, transposed))
     timer = Timer("x @ y", globals={"x": x, "y": y})
     times, _ = timer.autorange()  # which warms up, too
     return float(task.flop) * times / min(timer.repeat(_REPEAT, times)) / 1e12

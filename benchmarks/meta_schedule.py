@@ -31,6 +31,7 @@ from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
 
 from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, OpEvoStrategy
 from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
+from autotvm_opevo.tuning.programs import random_arrays
 from autotvm_opevo.tuning.record_lines import seconds
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
@@ -154,14 +155,8 @@ def tuned(
 def time_in_turn(mods: Sequence[tvm.IRModule]) -> list[float]:
     """The median latency of each schedule in seconds; the schedules are timed in turn."""
     functions = [tvm.compile(mod, cpu()).jit() for mod in mods]
-    rng = np.random.default_rng(0)
-    shapes = [
-        tuple(map(int, tensor.shape))
-        for tensor in ArgInfo.from_entry_func(mods[0], remove_preproc=True)
-    ]
-    arguments = [
-        tvm.runtime.tensor(rng.standard_normal(shape).astype("float32")) for shape in shapes
-    ]
+    tensors = ArgInfo.from_entry_func(mods[0], remove_preproc=True)
+    arguments = [tvm.runtime.tensor(array) for array in random_arrays(tensors)]
     evaluators = [
         f.time_evaluator("main", tvm.cpu(), number=1, min_repeat_ms=_MIN_REPEAT_MS)
         for f in functions
