@@ -28,7 +28,6 @@ import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +36,9 @@ import tvm.topi  # noqa: F401  registers the templates
 from scipy.stats import spearmanr
 from tvm import autotvm
 from tvm.autotvm.task import Task
-from tvm.autotvm.task.space import SplitSpace, TransformSpace
 from tvm.autotvm.task.task import deserialize_args
 
+from autotvm_opevo.autotvm.space import Knob
 from benchmarks import markdown, publish, runs
 from benchmarks.landscape import INSTANTIATION_ERROR
 from benchmarks.resume import read
@@ -76,15 +75,17 @@ class Pool:
         self.name = path.stem
         self.task = _task(meta)
         self._arguments = meta["args"]
-        self._knobs = list(self.task.config_space.space_map.items())
+        self._entities: Sizes = {}
+        for name, transform in self.task.config_space.space_map.items():
+            knob = Knob(transform)
+            values = [np.atleast_1d(knob.value(entity)) for entity in transform.entities]
+            self._entities[name] = np.array(values)
 
     def sizes(self, index: Array) -> Sizes:
         """Parts of tiles, and values of other knobs, of configurations."""
-        digits = np.unravel_index(index, [len(knob) for _, knob in self._knobs], order="F")
-        return {
-            name: np.array([_sizes(knob, entity) for entity in knob.entities])[digit]
-            for (name, knob), digit in zip(self._knobs, digits)
-        }
+        shape = [len(sizes) for sizes in self._entities.values()]
+        digits = np.unravel_index(index, shape, order="F")
+        return {name: of[digit] for (name, of), digit in zip(self._entities.items(), digits)}
 
     def block(self, sizes: Sizes) -> tuple[Array, Array]:
         """Threads of a block along z, y and x, shape (configurations, 3), and floats in its shared
@@ -138,14 +139,6 @@ class Pool:
         """Features and the logarithms of run times, of what ran."""
         ran = ~np.isnan(self.time)
         return self.features(self.index[ran]), np.log(self.time[ran])
-
-
-def _sizes(knob: TransformSpace, entity: Any) -> list[int]:
-    """All parts of a tile, of which AutoTVM leaves out the first; or a value."""
-    if isinstance(knob, SplitSpace):
-        inner = list(entity.size[1:])
-        return [knob.product // prod(inner), *inner]
-    return [entity.val]
 
 
 def _task(meta: dict[str, Any]) -> Task:

@@ -26,6 +26,7 @@ from tvm import autotvm, te
 
 from autotvm_opevo import OpEvoTuner
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
+from autotvm_opevo.autotvm.log import fitness
 from autotvm_opevo.autotvm.targets import as_target, check_device, local_cpu_target
 from autotvm_opevo.tuning.workers import call_once
 from benchmarks import library, operators
@@ -160,12 +161,7 @@ def load(out, trials):
 
 def gflops_of(task, records):
     """GFLOPS of every trial, 0 if it failed."""
-    return np.array(
-        [
-            0.0 if result.error_no else task.flop / np.mean(result.costs) / 1e9
-            for _, result in records
-        ]
-    )
+    return np.array([task.flop * fitness(result) / 1e9 for _, result in records])
 
 
 def inputs(task, device):
