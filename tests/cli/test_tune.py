@@ -1,12 +1,14 @@
 """What the command makes of its options."""
 
 import re
+from unittest import mock
 
 import pytest
 from command_line import errors_of
+from tvm.target import Target
 
-import autotvm_opevo.autotvm
 from autotvm_opevo._utils import timeouts
+from autotvm_opevo.autotvm import local_target
 from autotvm_opevo.cli.main import main
 from autotvm_opevo.networks import relay
 from autotvm_opevo.tuning.result import UNLIMITED
@@ -14,17 +16,18 @@ from autotvm_opevo.tuning.result import UNLIMITED
 TUNE = ["tune", "--network", "mlp", "--target", "llvm", "--log"]
 
 
-def test_history_can_be_given_several_times(monkeypatch, tmp_path):
-    given = []
+def given(*options):
+    """What the command would call `tune_network` with."""
+    tune_network = mock.Mock(side_effect=ValueError("enough"))
+    with mock.patch("autotvm_opevo.autotvm.tune_network", tune_network):
+        assert main(["tune", "--network", "mlp", "--log", "log.json", *options]) == 2
+    return tune_network.call_args
 
-    def tune_network(*_, history, transfer, **__):
-        given.append(([str(path) for path in history], transfer))
-        raise ValueError("enough")
 
-    monkeypatch.setattr(autotvm_opevo.autotvm, "tune_network", tune_network)
-    options = ["--history", "a.json", "--history", "b.json"]
-    main([*TUNE, str(tmp_path / "log.json"), *options])
-    assert given == [(["a.json", "b.json"], True)]
+def test_history_can_be_given_several_times():
+    given_twice = ["--history", "a.json", "--history", "b.json"]
+    options = given("--target", "llvm", *given_twice).kwargs
+    assert (options["history"], options["transfer"]) == (["a.json", "b.json"], True)
 
 
 @pytest.mark.parametrize(
@@ -37,18 +40,16 @@ def test_history_can_be_given_several_times(monkeypatch, tmp_path):
         (["--time-limit", "1m", "--task-scheduler", "equal"], 1000),
     ],
 )
-def test_a_time_limit_alone_is_the_only_limit_unless_trials_are_divided_beforehand(
-    monkeypatch, tmp_path, options, trials
-):
-    given = []
+def test_a_time_limit_alone_is_the_only_limit_unless_trials_are_divided_beforehand(options, trials):
+    assert given("--target", "llvm", *options).kwargs["trials"] == trials
 
-    def tune_network(*_, trials, **__):
-        given.append(trials)
-        raise ValueError("enough")
 
-    monkeypatch.setattr(autotvm_opevo.autotvm, "tune_network", tune_network)
-    main([*TUNE, str(tmp_path / "log.json"), *options])
-    assert given == [trials]
+def test_without_a_target_it_is_this_machines(monkeypatch, capsys):
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
+    target = given().args[2]
+    said = f"no --target given, this machine's is {local_target()}, with TVM_NUM_THREADS=1\n"
+    assert said in capsys.readouterr().err
+    assert str(target) == str(Target(local_target()))
 
 
 @pytest.mark.parametrize(
@@ -59,10 +60,6 @@ def test_a_time_limit_alone_is_the_only_limit_unless_trials_are_divided_beforeha
             "--history and --no-transfer exclude each other",
         ),
         (["--time-l", "1m"], "unrecognized arguments: --time-l 1m"),
-        (
-            ["--rpc-tracker", "127.0.0.1:91900", "--rpc-key", "x"],
-            "must be a host and a port, such as 127.0.0.1:9190",
-        ),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused_before_anything_begins(
