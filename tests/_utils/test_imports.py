@@ -40,12 +40,12 @@ def test_returns_the_version_and_place(make_tvm, tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"__init__": "import tvm_lacks_this"}, "tvm_lacks_this.*Install another"),
+        ({"__init__": "import tvm_lacks_this"}, "lacks a module: .*tvm_lacks_this.*Install"),
         ({"__init__": "raise OSError('libtvm.so')"}, r"OSError: libtvm\.so.*Install another"),
         ({"__init__": ""}, "TVM of unknown version .*which has no part.*Install another"),
         (
             {"__init__": "__version__ = '1.2'", "part": "import tvm_lacks_this"},
-            r"TVM 1\.2 .*Part .*tvm_lacks_this",
+            r"TVM 1\.2 .*Part lacks a module: .*tvm_lacks_this",
         ),
         (
             {"__init__": "__version__ = '1.2'", "part": "1 / 0"},

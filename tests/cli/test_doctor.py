@@ -63,12 +63,7 @@ def test_without_tvm_nothing_is_broken(tmp_path):
             {"__init__": "raise OSError('libtvm.so: cannot open')"},
             "a TVM that cannot be imported: OSError: libtvm.so",
         ),
-        ({"__init__": "import nowhere_at_all"}, "a TVM that lacks a module"),
         ({"__init__": "__version__ = '0.22.0'"}, "TVM 0.22.0 in "),
-        (
-            {"__init__": "__version__ = '0.17.0'", "autotvm": "1 / 0"},
-            "whose AutoTVM cannot be imported: ZeroDivisionError",
-        ),
     ],
 )
 def test_a_broken_or_unsupported_tvm_fails(tmp_path, files, found):
