@@ -34,7 +34,7 @@ def test_overwriting_deletes_an_earlier_run_log(tmp_path):
 
 def test_a_torn_line_does_not_corrupt_the_next_one(tmp_path):
     path = tmp_path / "journal"
-    path.write_text('{"task": "den')
+    path.write_text('3\nnull\n{"task": "den')
     RunLog(path).write(TrialEnded("conv2d"))
     assert [event.task for event in read(path)] == ["conv2d"]
 
@@ -66,7 +66,9 @@ def test_a_write_error_is_logged_once(tmp_path, caplog):
         for learned in (["a"], {"a": ["b"]}, {"a": {"b": "many"}})
     ]
     + [
+        {"type": "NetworkCompared", "before": 1.0},
         {"type": "RunStarted", "operators": [[0, ["dense"]]], "tuner": "OpEvo"},
+        {"type": "RunStarted", "operators": [[math.inf, ["dense"]]], "tuner": "OpEvo"},
         {"type": "Nonsense"},
         {"type": 3},
     ],
