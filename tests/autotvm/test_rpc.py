@@ -87,7 +87,7 @@ def board(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def confirmed(board, tmp_path_factory):
-    """The log and the result of a run whose best trials are timed again."""
+    """The log and the result of a run whose best trials are timed again, and the network."""
     log = tmp_path_factory.mktemp("confirmed") / "log.json"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "CONFIRMATION_SHARE", 10.0)
@@ -96,13 +96,13 @@ def confirmed(board, tmp_path_factory):
         option = measure_option(
             board, n_parallel=1, package=autotvm_opevo.autotvm, min_repeat_ms=20
         )
-        return log, tune(log, option, trials=6)
+        time_two_rounds(patch)
+        return log, tune(log, option, trials=6, evaluate=True)
 
 
-def tune(log, option, trials=24):
-    return tune_network(
-        MOD, PARAMS, "llvm", log, trials=trials, measure_option=option, seed=0, evaluate=False
-    )
+def tune(log, option, trials=24, evaluate=False):
+    options = {"measure_option": option, "seed": 0, "evaluate": evaluate}
+    return tune_network(MOD, PARAMS, "llvm", log, trials, **options)
 
 
 class TestDevicePool:
@@ -426,6 +426,11 @@ class TestConfirmation:
         assert len(one.latencies) >= 3
         assert len(records(log)) == 6  # trials only
 
+    def test_the_network_is_compared_on_a_device_too(self, confirmed):
+        _, result = confirmed
+        assert result.comparison.outputs_match
+        assert len(result.comparison.race.latencies) == 2
+
 
 def test_a_device_is_given_back_although_something_of_it_is_left(board, monkeypatch):
     """Such as what an error refers to."""
@@ -436,15 +441,6 @@ def test_a_device_is_given_back_although_something_of_it_is_left(board, monkeypa
         with open_device(Target("llvm"), runner) as (device, _):
             left.append(nd.array(np.ones(4, "float32"), device))
     assert len(left) == 2
-
-
-def test_the_network_is_compared_on_a_device_too(board, tmp_path, monkeypatch):
-    time_two_rounds(monkeypatch)
-    log = tmp_path / "log.json"
-    option = measure_option(board, n_parallel=1, package=autotvm_opevo.autotvm, min_repeat_ms=20)
-    result = tune_network(MOD, PARAMS, "llvm", log, trials=3, measure_option=option, seed=0)
-    assert result.comparison.outputs_match
-    assert len(result.comparison.race.latencies) == 2
 
 
 class TestProcesses:

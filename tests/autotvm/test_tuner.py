@@ -95,43 +95,21 @@ class TestForReal:
             task.instantiate(config)
         assert config.index in first.indices + second.indices
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "OpEvoTuner",
-            pytest.param("XGBTuner", marks=pytest.mark.soak),
-            pytest.param("GATuner", marks=pytest.mark.soak),
-            pytest.param("RandomTuner", marks=pytest.mark.soak),
-            pytest.param("GridSearchTuner", marks=pytest.mark.soak),
-        ],
+
+def test_is_a_drop_in_replacement_for_autotvms_tuners(tmp_path):
+    """In a script with all that it may give them."""
+    log, monitor, recorder = tmp_path / "log.json", autotvm.callback.Monitor(), Recorder()
+    to_log = autotvm.callback.log_to_file(str(log))
+    tuner = OpEvoTuner(small_task())
+    tuner.tune(
+        n_trial=6,
+        early_stopping=100,
+        measure_option=instant(),
+        callbacks=[autotvm.callback.progress_bar(6), to_log, monitor, recorder],
     )
-    def test_is_a_drop_in_replacement_for_autotvms_tuners(self, name, tmp_path):
-        """The same script works with all of them."""
-        task, log, monitor, recorder = (
-            small_task(),
-            tmp_path / "log.json",
-            autotvm.callback.Monitor(),
-            Recorder(),
-        )
-        tuner = OpEvoTuner(task) if name == "OpEvoTuner" else getattr(autotvm.tuner, name)(task)
-        tuner.tune(
-            n_trial=6,
-            early_stopping=100,
-            measure_option=for_real(autotvm),
-            callbacks=[
-                autotvm.callback.progress_bar(6),
-                autotvm.callback.log_to_file(str(log)),
-                monitor,
-                recorder,
-            ],
-        )
-        assert (
-            len(recorder.pairs)
-            == len(monitor.trial_scores())
-            == len(log.read_text().splitlines())
-            == 6
-        )
-        assert tuner.best_flops == max(monitor.trial_scores()) > 0
+    trials = recorder.pairs, monitor.trial_scores(), log.read_text().splitlines()
+    assert [*map(len, trials)] == [6] * 3
+    assert tuner.best_flops == max(monitor.trial_scores()) > 0
 
 
 def test_large_batches_grow_with_what_is_known():

@@ -1,6 +1,4 @@
-"""Measure options: this package's builder and runner, AutoTVM's own, and instant ones with made-up
-results.
-"""
+"""Measure options: this package's builder and runner, and instant ones with made-up results."""
 
 import time
 
@@ -9,27 +7,17 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure import Builder, Runner
 from tvm.autotvm.measure.measure_methods import BuildResult
 
-import autotvm_opevo.autotvm
+from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
 
 # Seconds for one build or run: no test waits for it to pass, and a busy machine must not reach it.
 TIMEOUT = 120
 
 
-def for_real(package=autotvm_opevo.autotvm, **runner_options):
-    """Measure on this machine, with the builder and the runner of this package or of
-    ``autotvm``.
-    """
+def for_real():
+    """Measure on this machine, with the builder and the runner of this package."""
     return autotvm.measure_option(
-        builder=package.LocalBuilder(timeout=TIMEOUT),
-        runner=package.LocalRunner(
-            **{
-                "number": 1,
-                "repeat": 1,
-                "cooldown_interval": 0,
-                "timeout": TIMEOUT,
-                **runner_options,
-            }
-        ),
+        builder=LocalBuilder(timeout=TIMEOUT),
+        runner=LocalRunner(number=1, repeat=1, cooldown_interval=0, timeout=TIMEOUT),
     )
 
 
