@@ -296,20 +296,6 @@ class TestConfigSpace:
             == last
         )
 
-    def test_multi_filter_becomes_the_constraint(self):
-        def define(cfg, schedule, tensor):
-            cfg.define_split("tile", tensor.op.axis[0], num_outputs=2)
-            cfg.define_knob("unroll", [0, 1, 2, 3])
-            cfg.multi_filter(lambda entities: entities["tile"].size[-1] > entities["unroll"].val)
-
-        task = scaling_task(define)
-        knobs = KnobSpace(task.config_space)
-        ours = {knobs.config_entity(c).index for c in knobs.space if knobs.space.is_feasible(c)}
-        assert ours == {
-            i for i in range(task.config_space.range_length) if task.config_space.is_index_valid(i)
-        }
-        assert 0 < len(ours) < knobs.space.size
-
     def test_a_space_without_knobs_has_one_configuration(self):
         knobs = KnobSpace(scaling_task(lambda cfg, schedule, tensor: None).config_space)
         assert knobs.space.size == 1
