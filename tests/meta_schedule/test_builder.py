@@ -40,12 +40,12 @@ def assembly(module):
 @pytest.mark.parametrize(
     "workload",
     [
-        "MM1",
         "C1",
-        "softmax",
-        "sum",
         "relu",
-        *(pytest.param(name, marks=pytest.mark.soak) for name in ("BMM1", "C2")),
+        *(
+            pytest.param(name, marks=pytest.mark.soak)
+            for name in ("MM1", "BMM1", "C2", "softmax", "sum")
+        ),
     ],
 )
 def test_code_for_a_cpu_is_the_same(workload):

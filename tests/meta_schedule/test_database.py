@@ -131,7 +131,10 @@ def test_an_intact_database_stays_unchanged_and_can_be_resumed(folder, caplog):
     assert not caplog.text
     assert (folder / RECORDS).read_bytes() == before
     assert len(set(traces(tune(folder, 6)))) == 6
-    assert (folder / RECORDS).read_bytes().startswith(before)
+    after = (folder / RECORDS).read_bytes()
+    assert after.startswith(before)
+    assert len(tune(folder, 6)) == 6
+    assert (folder / RECORDS).read_bytes() == after
 
 
 def test_well_formed_lines_that_tvm_cannot_read_raise(folder):

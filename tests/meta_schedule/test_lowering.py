@@ -182,16 +182,10 @@ def test_a_record_with_instructions_of_another_cpu_is_not_applied(cpu, applied):
     assert len(_best_records(database, tasks, target)) == applied
 
 
-@pytest.mark.parametrize("kind", [MemoryDatabase, UnionDatabase, OrderedUnionDatabase, "nested"])
-def test_databases_in_memory_and_unions_are_applied(tuned, caplog, kind):
+def test_databases_in_memory_and_unions_are_applied(tuned, caplog):
     tasks, _ = extract(lower(bind_params(*network()), cpu()), cpu())
-    whole = open_database(tuned)
-    if kind is MemoryDatabase:
-        database = database_with(whole.get_all_tuning_records())
-    elif kind == "nested":
-        database = UnionDatabase(MemoryDatabase(), OrderedUnionDatabase(MemoryDatabase(), whole))
-    else:
-        database = kind(MemoryDatabase(), whole)
+    memory = database_with(open_database(tuned).get_all_tuning_records())
+    database = UnionDatabase(MemoryDatabase(), OrderedUnionDatabase(MemoryDatabase(), memory))
     assert len(_best_records(database, tasks, cpu())) == 1
     assert compile_network(*network(), cpu(), database)
     assert not caplog.records

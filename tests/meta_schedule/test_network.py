@@ -217,10 +217,6 @@ def test_of_what_computes_something_else_only_what_another_network_had_is_among_
     assert seconds(record.run_secs) == seconds(before.run_secs)
 
 
-def test_tvms_own_strategy_can_be_used(tmp_path):
-    assert tune_operator(tmp_path, 4, strategy="evolutionary", cost_model="random").measured >= 4
-
-
 @pytest.mark.parametrize(
     "task_scheduler", ["gradient", pytest.param("round-robin", marks=pytest.mark.soak)]
 )

@@ -156,10 +156,6 @@ def test_tensors_share_memory_and_only_outputs_are_written():
 # of the integers.
 INDEXED = {
     "take": (lambda x, i: relax.op.take(x, i, axis=0), "int64", (5,)),
-    "take of int32": (lambda x, i: relax.op.take(x, i, axis=0), "int32", (5,)),
-    "gather_elements": (lambda x, i: relax.op.gather_elements(x, i, axis=0), "int64", (6, 16)),
-    "gather_nd": (lambda x, i: relax.op.gather_nd(x, i), "int64", (5, 2)),
-    "scatter_elements": (lambda x, i: relax.op.scatter_elements(x, i, x, axis=0), "int64", (6, 16)),
     "scatter_nd": (lambda x, i: relax.op.scatter_nd(x, i, x), "int64", (6, 1)),
     "floor_divide": (
         lambda x, i: relax.op.floor_divide(relax.op.astype(x, "int32"), i),

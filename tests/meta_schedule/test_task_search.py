@@ -87,6 +87,16 @@ def test_seeds_are_proposed_until_one_succeeds():
     assert len(task.propose(8)) == 1
 
 
+def test_a_task_without_a_valid_candidate_ends_with_a_warning(caplog):
+    class Hopeless(Rejecting):
+        def candidate(self, configuration):
+            return None, configuration
+
+    decisions = Hopeless()
+    assert TaskSearch("hopeless", decisions, OpEvo(decisions.space, seed=0)).propose(8) == []
+    assert "hopeless: no more candidates" in caplog.text
+
+
 def test_a_task_without_more_candidates_is_warned_of_unless_one_may_still_succeed(monkeypatch):
     class Single(Decisions):
         space = Space({"x": Discrete([0])})
