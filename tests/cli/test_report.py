@@ -81,17 +81,6 @@ def test_the_verdict_of_a_database_is_printed_with_warnings(tmp_path, capsys):
         (["LOG", "--watch", "-o", "OUT"], 2, "--watch writes no file"),
         (["LOG", "--watch", "--port", "70000"], 2, "--port must be from 0 to 65535, 70000 given"),
         (["missing.json", "-o", "OUT"], 1, "missing.json: No such file or directory"),
-        (["LOG", "LOG", "-o", "OUT"], 2, "is given twice"),
-        (
-            ["EMPTY", "-o", "OUT"],
-            2,
-            "logs must have trials, there is none in EMPTY yet: --watch waits for the first",
-        ),
-        (
-            ["templates", "-o", "OUT"],
-            2,
-            "it contains no log NAME.json or NAME.log and no database_tuning_record.json",
-        ),
         (
             ["LOG", "-o", "no/folder/OUT"],
             1,
@@ -108,8 +97,6 @@ def test_the_verdict_of_a_database_is_printed_with_warnings(tmp_path, capsys):
 def test_errors_are_one_line(tmp_path, monkeypatch, capsys, arguments, status, message):
     monkeypatch.chdir(tmp_path)
     autotvm_log(tmp_path / "LOG", trials=4)
-    (tmp_path / "EMPTY").touch()
-    (tmp_path / "templates").mkdir()
     assert main(["report", *arguments]) == status
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("autotvm_opevo: ")
@@ -146,18 +133,3 @@ def test_a_port_in_use_is_an_error(tmp_path, capsys):
         port = server.server_address[1]
         assert main(["report", str(log), "--watch", "--port", str(port)]) == 1
     assert f"cannot listen on port {port}" in capsys.readouterr().err
-
-
-def test_watching_waits_for_a_missing_log(tmp_path, monkeypatch, capsys):
-    class FakeServer:
-        server_address = ("127.0.0.1", 1)
-        __enter__ = lambda self: self  # noqa: E731
-        __exit__ = lambda self, *_: None  # noqa: E731
-        serve_forever = staticmethod(lambda: None)
-
-    monkeypatch.setattr("autotvm_opevo.reporting.serving.make_server", lambda *_: FakeServer())
-    assert main(["report", str(tmp_path / "mistyped.json"), "--watch"]) == 0
-    assert (
-        f"waiting for logs that do not exist yet: {tmp_path / 'mistyped.json'}"
-        in capsys.readouterr().out
-    )

@@ -30,7 +30,7 @@ def _write(path, text):
         (lambda folder: [], "logs must be at least one"),
         (
             lambda folder: [folder],
-            "must be an AutoTVM log, the folder of a MetaSchedule database, or a folder of some",
+            "or a folder of some; it contains no log NAME.json or NAME.log and no database_tuning_",
         ),
         (lambda folder: [autotvm_log(folder / "a")] * 2, "is given twice"),
         (
