@@ -173,13 +173,6 @@ class TestFiles:
         (tmp_path / "joined.json").write_bytes("".join(parts).encode())
         assert in_words(read(tmp_path / "joined.json")) == "12 records of 2 tasks"
 
-    def test_options_that_targets_have_no_longer_do_not_matter(self, tmp_path):
-        file = write(tmp_path / "log.json", records(matmul_task(16)))
-        file.write_text(
-            file.read_text() + file.read_text().replace('"llvm', '"llvm -link-params=0 --runtime=c')
-        )
-        assert in_words(read(file)) == "12 records of 1 task"
-
     def test_records_of_targets_that_this_tvm_does_not_know_are_left_out_by_name(
         self, tmp_path, caplog
     ):

@@ -140,19 +140,6 @@ class TestReading:
             assert [pair[0].config.index for pair in log.records] == [0, 1, 1]
         assert path.read_bytes() == before
 
-    def test_options_that_targets_have_no_longer_do_not_matter_and_the_lines_stay(self, tmp_path):
-        path, options = tmp_path / "log.json", "-link-params=0 --system-lib --executor=graph"
-        old = [row.replace('"llvm', f'"llvm {options}', 1) for row in lines([0, 1, 2])]
-        write(path, [*old, GOOD])
-        before = path.read_bytes()
-        with TrialStore(path) as log:
-            assert {str(pair[0].target) for pair in log.records} == {str(TASK.target)}
-            assert [pair[0].config.index for pair in log.records] == [0, 1, 2, 0]
-            log.append(None, log.records[0])
-        assert path.read_bytes().startswith(before)
-        assert json.loads(path.read_text().splitlines()[-1])["input"][0] == str(TASK.target)
-        assert os.listdir(tmp_path) == ["log.json"]
-
     def test_records_with_options_that_may_matter_are_left_out_by_name_and_stay(
         self, tmp_path, caplog
     ):

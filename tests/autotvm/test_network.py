@@ -351,11 +351,9 @@ class TestLogs:
         """Whose targets have options that this one has no longer."""
         tune(tmp_path / "new.json", 12)
         triple = f" -mtriple={TARGET.attrs['mtriple']}"  # which earlier ones do not write
-        log, old = (
-            tmp_path / "log.json",
-            (tmp_path / "new.json").read_text().replace(triple, " -link-params=0"),
-        )
-        assert old.count("-link-params=0") == 12
+        options, log = " -link-params=0 --runtime=c --system-lib", tmp_path / "log.json"
+        old = (tmp_path / "new.json").read_text().replace(triple, options)
+        assert old.count(options) == 12
         log.write_text(old)
         result = tune(log, 16)
         assert (result.trials, result.measured, result.unrelated, result.rejected) == (16, 4, 0, 0)

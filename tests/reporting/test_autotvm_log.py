@@ -56,15 +56,6 @@ def test_joined_files_are_read_record_by_record(tmp_path):
     assert (len(log), log.malformed, log.unrelated) == (3, 2, 0)
 
 
-def test_options_that_targets_have_no_longer_make_no_other_task(tmp_path):
-    lines = [
-        autotvm_line(0),
-        autotvm_line(1).replace('"llvm"', '"llvm -link-params=0 --system-lib"'),
-    ]
-    (task,) = open_logs([write_log(tmp_path / "log.json", *lines)])[0].tasks.values()
-    assert (len(task), task.target) == (2, "llvm")
-
-
 def test_the_run_log_has_a_task_under_the_target_that_its_run_wrote(tmp_path):
     target = "c -keys=cpu -workspace-byte-alignment=8"  # which this TVM still has
     lines = [
