@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import pytest
 import tvm
-from cpu_targets import PRIOR_FILES
 from instant_measuring import measured, result
 from small_templates import matmul_task
 from tvm import autotvm, te
@@ -15,7 +14,7 @@ from tvm.target import Target
 
 from autotvm_opevo import OpEvoTuner
 from autotvm_opevo.autotvm import tuner as tuner_module
-from autotvm_opevo.autotvm.history import History, prior, prior_file, read_history
+from autotvm_opevo.autotvm.history import History, prior, read_history
 from autotvm_opevo.autotvm.task_state import TaskState
 
 CPU = Target("llvm")
@@ -269,13 +268,6 @@ class TestTheTuner:
         assert [str(config) for config in tuner.next_batch(8)] == with_prior
         monkeypatch.setattr(tuner_module, "prior", lambda task: ())
         assert first_batch() == without
-
-
-@pytest.mark.parametrize(("target", "name"), PRIOR_FILES)
-def test_what_is_known_depends_on_the_width_of_vectors(target, name):
-    path = prior_file(tvm.target.Target(target))
-    assert path.name == name
-    assert path.exists()
 
 
 @pytest.mark.parametrize(

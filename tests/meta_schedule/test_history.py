@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import tvm
-from cpu_targets import PRIOR_FILES
 from quick_network_tuning import tune_module
 from quick_tuning import SMALL, timed, tune
 from relax_modules import network_of
@@ -23,7 +22,7 @@ from autotvm_opevo.meta_schedule import (
 )
 from autotvm_opevo.meta_schedule.database import commit, fitness
 from autotvm_opevo.meta_schedule.history import describe_history, read_history
-from autotvm_opevo.meta_schedule.strategy import prior, prior_file
+from autotvm_opevo.meta_schedule.strategy import prior
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
 from autotvm_opevo.tuning.record_lines import seconds
@@ -232,13 +231,6 @@ def test_what_is_known_is_of_use_to_an_arm_cpu():
     target = as_target("llvm -mtriple=aarch64-linux-gnu -mattr=+neon")
     decisions = decisions_of(WORKLOADS["C1"](), target)
     assert any(decisions.translate(source) for source in prior(target))
-
-
-@pytest.mark.parametrize(("target", "name"), PRIOR_FILES)
-def test_what_is_known_depends_on_the_width_of_vectors(target, name):
-    path = prior_file(as_target(target))
-    assert path.name == name
-    assert path.exists()
 
 
 def test_nothing_is_known_of_a_gpu():
