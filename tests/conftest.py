@@ -23,7 +23,7 @@ def _machine_is_measured_once(tmp_path_factory):
     does.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("autotvm_opevo.autotvm.runner", "autotvm_opevo.meta_schedule.local"):
+        for name in ("autotvm_opevo.autotvm.network", "autotvm_opevo.meta_schedule.network"):
             if name in sys.modules:
                 measure = sys.modules[name].measure_roofline
                 patch.setattr(

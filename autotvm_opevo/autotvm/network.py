@@ -33,7 +33,13 @@ from autotvm_opevo.autotvm.measurer import Measurer, default_measure_option
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.store import TrialStore
-from autotvm_opevo.autotvm.targets import THIS_MACHINE, as_target, check_device, work
+from autotvm_opevo.autotvm.targets import (
+    THIS_MACHINE,
+    as_target,
+    check_device,
+    measure_roofline,
+    work,
+)
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tuner import (
     OpEvoTuner,
@@ -48,6 +54,7 @@ from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import Budget, TuningRun
 from autotvm_opevo.tuning.run_log import DevicesLeft, KnobsMapped
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler, round_size
+from autotvm_opevo.tuning.workers import call_once
 
 
 @without_tophub()
@@ -261,14 +268,13 @@ class NetworkRun(TuningRun):
     def _measure_machine(self) -> None:
         """See `TuningRun`."""
         self._run_log.write(KnobsMapped.of({task.key: task.space.knobs for task in self._tasks}))
-        runner = self._measurer.runner
-        if not isinstance(runner, LocalRunner):
+        if not isinstance(self._measurer.runner, LocalRunner):
             for task in self._tasks:
                 task.progress.limit = 0.0  # of this machine, if an earlier run had it
             return
         target = self._tasks[0].task.target
         roofline = self._measure_limits(
-            partial(runner.roofline, target),
+            partial(call_once, __package__, measure_roofline, str(target)),
             lambda task: work(task.task),
             partial(THIS_MACHINE.cannot_run, target),
         )

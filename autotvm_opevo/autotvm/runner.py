@@ -19,8 +19,6 @@ from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.log import key_of, seconds
-from autotvm_opevo.autotvm.targets import measure_roofline
-from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
 # How many times the best's latency a trial may have that is measured repeatedly, when slow ones are
@@ -142,17 +140,6 @@ class LocalRunner(autotvm.LocalRunner):
             built if isinstance(built, MeasureResult) else self._trial(measured, built)
             for measured, built in zip(measure_inputs, build_results)
         ]
-
-    def roofline(self, target: tvm.target.Target) -> Roofline:
-        """What this machine can do at most; unlimited, which is unknown, unless the target is its
-        CPU.
-        """
-        if target.kind.name != "llvm":
-            return Roofline()
-        roofline: Roofline = self._worker.call(
-            measure_roofline, str(target), timeout=_DEVICE_TIMEOUT
-        )
-        return roofline
 
     def retime(self, measured: MeasureInput, build: BuildResult) -> float:
         """Seconds of one run of what was built, timed for a moment; infinite if it fails now."""

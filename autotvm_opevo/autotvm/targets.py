@@ -98,9 +98,11 @@ def work(task: Task) -> Work:
 
 
 def measure_roofline(target: str) -> Roofline:
-    """Measure this machine's CPU, in as many threads as TVM runs kernels, with the instructions of
-    a target.
+    """What this machine's CPU can do at most, in as many threads as TVM runs kernels, with the
+    instructions of a target; unlimited, which is unknown, for other devices.
     """
+    if tvm.target.Target(target).kind.name != "llvm":
+        return Roofline()
     threads = int(tvm.get_global_func("runtime.NumThreads")())
     return roofline.measure(te, partial(_seconds, target), threads)
 

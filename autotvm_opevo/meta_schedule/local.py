@@ -32,17 +32,15 @@ from tvm.target import Target
 from autotvm_opevo._utils.atomic_files import check_room
 from autotvm_opevo._utils.cpu_cores import usable_cpus
 from autotvm_opevo._utils.validation import as_integer, as_seconds
-from autotvm_opevo.meta_schedule.targets import measure_roofline
 from autotvm_opevo.meta_schedule.worker import INDICES, WORKER_MODULE, build_artifact, run_artifact
 from autotvm_opevo.tuning.programs import device_addresses
-from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker, WorkerPool
 
 # TVM's compiler does not free all memory; after so many builds, a worker is replaced.
 _MAX_BUILDS = 1000
 _CPU_CONFIG = EvaluatorConfig(number=1, repeat=3, min_repeat_ms=10)
-# Seconds to wait for the tracker, and to measure what the machine can do.
-_CONNECT_TIMEOUT, _ROOFLINE_TIMEOUT = 10, 60.0
+# Seconds to wait for the tracker.
+_CONNECT_TIMEOUT = 10
 # Seconds of a session on a device, which TVM keeps as an integer.
 _LONGEST_SESSION = 86_400.0
 
@@ -169,13 +167,6 @@ class LocalRunner(PyRunner):
             )
             for run in runner_inputs
         ]
-
-    def roofline(self, target: Target) -> Roofline:
-        """What this machine's CPU can do at most, as measured now; unknown for other targets."""
-        if target.kind.name != "llvm":
-            return Roofline()
-        measured: Roofline = self._worker.call(measure_roofline, target, timeout=_ROOFLINE_TIMEOUT)
-        return measured
 
     def close(self) -> None:
         """End the worker, which frees device and memory; the next run starts another."""

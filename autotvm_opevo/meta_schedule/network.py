@@ -33,7 +33,7 @@ from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner, is_loca
 from autotvm_opevo.meta_schedule.measurer import Measurer, Trial
 from autotvm_opevo.meta_schedule.store import TrialStore, remove_if_empty
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
-from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target, work
+from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target, measure_roofline, work
 from autotvm_opevo.meta_schedule.tasks import (
     OpEvoTask,
     StrategyTask,
@@ -49,7 +49,7 @@ from autotvm_opevo.tuning.logs import BEST_DATABASE, describe_file
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import Budget, TuningRun
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, as_task_scheduler
-from autotvm_opevo.tuning.workers import ForkServer
+from autotvm_opevo.tuning.workers import ForkServer, call_once
 
 # Maximum number of trials in a round of a strategy of TVM's, as in TVM; it may propose fewer.
 _MAX_ROUND = 64
@@ -348,11 +348,10 @@ class NetworkRun(TuningRun):
 
     def _measure_machine(self) -> None:
         """See `TuningRun`."""
-        runner = self._measurer.runner
-        if not isinstance(runner, LocalRunner):
+        if not isinstance(self._measurer.runner, LocalRunner):
             return
         roofline = self._measure_limits(
-            partial(runner.roofline, self._target),
+            partial(call_once, WORKER_MODULE, measure_roofline, self._target),
             lambda task: work(task.mod),
             partial(THIS_MACHINE.cannot_run, self._target),
         )

@@ -7,7 +7,6 @@ import tvm
 from small_templates import matmul_task
 from tvm import autotvm
 
-from autotvm_opevo.autotvm import LocalRunner
 from autotvm_opevo.autotvm.targets import measure_roofline, work
 from autotvm_opevo.tuning.roofline import Roofline
 
@@ -39,13 +38,11 @@ def test_a_task_without_tensors_has_no_known_bytes():
 
 def test_what_is_unknown_is_no_limit():
     assert Roofline().latency(*work(dense())) == 0
-    assert LocalRunner().roofline(tvm.target.Target("cuda")) == Roofline()
+    assert measure_roofline("cuda") == Roofline()
 
 
 def test_this_machine_has_limits():
-    runner = LocalRunner()
-    roofline = runner.roofline(tvm.target.Target("llvm"))
-    runner.close()
+    roofline = measure_roofline("llvm")
     assert 1e8 < roofline.flops < 1e14
     assert all(1e8 < speed < 1e13 for _, speed in roofline.bandwidths)
     assert roofline.threads >= 1

@@ -25,8 +25,8 @@ from autotvm_opevo.networks import relax
 if sys.argv[1] == "tuning":
     autotvm_opevo.meta_schedule.database.import_tensor_intrinsics()
 assert ("tvm.s_tir.tensor_intrin" in sys.modules) == (sys.argv[1] == "tuning")
-runner = autotvm_opevo.meta_schedule.local
-runner.measure_roofline = measured_once(runner.measure_roofline, ".")
+network = autotvm_opevo.meta_schedule.network
+network.measure_roofline = measured_once(network.measure_roofline, ".")
 
 def succeeds(example):
     # An example ends like a script, in a process of its own.

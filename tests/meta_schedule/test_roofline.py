@@ -12,6 +12,7 @@ from autotvm_opevo.lowering.network import lower_as_imported
 from autotvm_opevo.meta_schedule import as_target
 from autotvm_opevo.meta_schedule.targets import measure_roofline, work
 from autotvm_opevo.networks import relax as workloads
+from autotvm_opevo.tuning.roofline import Roofline
 
 CPU = as_target("llvm")
 
@@ -60,11 +61,12 @@ def test_a_tensor_of_which_an_unknown_part_is_read_counts_as_a_whole():
     assert work(mod)[1] == 4 * 4 * (10 * 10 + 14 * 14)
 
 
-def test_this_machine_has_limits():
+def test_this_machine_has_limits_and_those_of_other_targets_are_unknown():
     roofline = measure_roofline(CPU)
     assert 1e8 < roofline.flops < 1e14
     assert all(1e8 < speed < 1e13 for _, speed in roofline.bandwidths)
     assert roofline.threads >= 1
+    assert measure_roofline(as_target("nvidia/geforce-rtx-3090")) == Roofline()
 
 
 @pytest.mark.soak

@@ -19,11 +19,10 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import BuilderInput
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, RunnerInput
 
-from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, as_target, make_runner, worker
+from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, make_runner, worker
 from autotvm_opevo.meta_schedule import local as module
 from autotvm_opevo.meta_schedule.local import is_local
 from autotvm_opevo.tuning.record_lines import seconds
-from autotvm_opevo.tuning.roofline import Roofline
 from tests.helpers.local_rpc import local_rpc
 
 
@@ -200,11 +199,6 @@ def test_a_table_of_one_row_has_room_for_what_an_index_reads():
         [("TENSOR", "float64", (1, 64)), ("TENSOR", "int64", (4,)), ("TENSOR", "float64", (4, 64))],
     )
     assert worker._memory["cpu", 0, "float64"].shape[0] >= 2 * 64
-
-
-def test_this_machine_has_limits_and_those_of_other_targets_are_unknown(runner):
-    assert runner.roofline(as_target("llvm")).flops > 1e8
-    assert runner.roofline(as_target("nvidia/geforce-rtx-3090")) == Roofline()
 
 
 def test_both_local_runners_are_local():
