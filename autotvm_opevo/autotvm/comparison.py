@@ -45,7 +45,7 @@ from autotvm_opevo.tuning.comparison import (
     shown_when_aborted,
 )
 from autotvm_opevo.tuning.logs import about, check_logs, common_target
-from autotvm_opevo.tuning.programs import Array, KernelInstance, random_arrays
+from autotvm_opevo.tuning.programs import Array, Timed, random_arrays
 from autotvm_opevo.tuning.record_lines import task_name
 from autotvm_opevo.tuning.task_scheduler import Operator
 
@@ -149,10 +149,10 @@ def compare_logs(
         with open_device(target, runner, time_limit) as (device, upload):
             networks = load_networks(libraries, mod, device, upload)
 
-            def load_kernel(record: Record) -> Callable[[], KernelInstance]:
+            def load_kernel(record: Record) -> Callable[[], Timed]:
                 library, arrays = _build_kernel(record, target)
                 load_library = upload(library)
-                return lambda: KernelInstance(
+                return lambda: Timed(
                     load_library(),
                     library.entry_name,
                     device,

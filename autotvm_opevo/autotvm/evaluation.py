@@ -23,9 +23,9 @@ from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout, say_if
 from autotvm_opevo.autotvm.folding import nodes, operator_name
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.runner import is_remote
+from autotvm_opevo.tuning import programs
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
 from autotvm_opevo.tuning.programs import (
-    MIN_REPEAT_MS,
     Array,
     Uploader,
     compare_outputs,
@@ -183,23 +183,18 @@ def load_networks(
         return [partial(load, upload(library)) for library in libraries]
 
 
-class Instance:
-    """A built network in newly allocated memory of a device."""
+class Instance(programs.Instance):
+    """See `tuning.programs.Instance`."""
 
     def __init__(self, library: Any, device: tvm.runtime.Device, inputs: dict[str, Array]) -> None:
         self._module = graph_executor.GraphModule(library["default"](device))
         self._module.set_input(**inputs)
-        evaluate = self._module.module.time_evaluator
-        self._evaluate = evaluate("run", device, number=1, repeat=1, min_repeat_ms=MIN_REPEAT_MS)
+        super().__init__(self._module.module, "run", device, [])
 
     def outputs(self) -> list[Array]:
         """Run it; returns its output tensors."""
         self._module.run()
         return [self._module.get_output(i).numpy() for i in range(self._module.get_num_outputs())]
-
-    def seconds(self) -> float:
-        """The latency of one run, timed for a moment."""
-        return float(self._evaluate().mean)
 
 
 def _run_alone(kind: str, library: Any, device: str, inputs: dict[str, Array]) -> None:

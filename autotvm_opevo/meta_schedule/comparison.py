@@ -32,7 +32,7 @@ from autotvm_opevo.meta_schedule.tasks import extract, key_of, lower_and_extract
 from autotvm_opevo.meta_schedule.worker import INDICES, build_schedule
 from autotvm_opevo.tuning.comparison import Comparison, OperatorComparison, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
-from autotvm_opevo.tuning.programs import KernelInstance, may_crash, random_arrays
+from autotvm_opevo.tuning.programs import Timed, may_crash, random_arrays
 from autotvm_opevo.tuning.record_lines import seconds
 
 # A lowered network and its tasks.
@@ -160,14 +160,14 @@ def compare_logs(
         networks = [load(untuned)]
         networks += [load(way[0], database_with(records)) for way, records in tuned]
 
-        def load_kernel(record: TuningRecord) -> Callable[[], KernelInstance]:
+        def load_kernel(record: TuningRecord) -> Callable[[], Timed]:
             load_library = upload(
                 build_schedule(record.as_measure_candidate().sch.mod, record.target)
             )
             arrays = random_arrays(record.args_info)
             # integers are 1, as when it was measured
             arrays = [np.ones_like(x) if x.dtype.name in INDICES else x for x in arrays]
-            return lambda: KernelInstance(
+            return lambda: Timed(
                 load_library(),
                 "main",
                 device,

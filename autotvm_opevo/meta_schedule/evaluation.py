@@ -24,9 +24,9 @@ from autotvm_opevo.lowering.network import build, lower_as_imported
 from autotvm_opevo.lowering.rewriting import calls_in
 from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
+from autotvm_opevo.tuning import programs
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
 from autotvm_opevo.tuning.programs import (
-    MIN_REPEAT_MS,
     Array,
     Uploader,
     may_crash,
@@ -114,8 +114,8 @@ def network_loader(
     return load
 
 
-class Instance:
-    """A built network on a device, with inputs in newly allocated memory."""
+class Instance(programs.Instance):
+    """See `tuning.programs.Instance`."""
 
     def __init__(
         self,
@@ -129,18 +129,12 @@ class Instance:
         self._machine.set_input(
             name, *[tvm.runtime.tensor(array, device=device) for array in inputs]
         )
-        self._evaluate = self._machine.time_evaluator(
-            "invoke_stateful", device, number=1, min_repeat_ms=MIN_REPEAT_MS
-        )
+        super().__init__(self._machine, "invoke_stateful", device, [name])
 
     def outputs(self) -> list[Array]:
         """Run it; returns its output tensors."""
         self._machine.invoke_stateful(self._name)
         return list(_flatten(self._machine.get_outputs(self._name)))
-
-    def seconds(self) -> float:
-        """The latency of one run, timed for a moment."""
-        return float(self._evaluate(self._name).mean)
 
 
 def _run(load: Callable[[], Any], kind: str, inputs: Sequence[Array], name: str) -> None:

@@ -8,11 +8,12 @@ import re
 import subprocess
 import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ _CLOSE_TIMEOUT = 10
 # Seconds for a new process to load an empty library.
 _LOAD_TIMEOUT = 600
 # The shortest duration of one timing, in milliseconds.
-MIN_REPEAT_MS = 50
+_MIN_REPEAT_MS = 50
 # Largest error that rounding explains, relative to an output's largest value: where numbers have 16
 # bits, and otherwise.
 _HALF_TOLERANCE, _TOLERANCE = 3e-2, 1e-3
@@ -45,32 +46,28 @@ _QUANTIZED_TOLERANCE, _QUANTIZED_RMS = 0.2, 8e-2
 _QUANTIZED_SHARE, _SHARE = 5e-2, 1e-3
 
 
-class Timed(Protocol):
-    """A built program in memory of its own, with inputs."""
+class Timed:
+    """A function of a built program on a device of its TVM, with arguments in newly allocated
+    memory there.
+    """
 
-    def seconds(self) -> float:
-        """The latency of one run, timed for a moment."""
-
-
-class Instance(Timed, Protocol):
-    """A built network in memory of its own, with inputs."""
-
-    def outputs(self) -> list[Array]:
-        """Run it; returns its output tensors."""
-
-
-class KernelInstance:
-    """A built kernel on a device of its TVM, with tensors there, in newly allocated memory."""
-
-    def __init__(self, library: Any, name: str, device: Any, tensors: Sequence[Any]) -> None:
-        self._tensors = tensors
-        self._evaluate = library.time_evaluator(
-            name, device, number=1, repeat=1, min_repeat_ms=MIN_REPEAT_MS
+    def __init__(self, program: Any, name: str, device: Any, arguments: Sequence[Any]) -> None:
+        self._arguments = arguments
+        self._evaluate = program.time_evaluator(
+            name, device, number=1, repeat=1, min_repeat_ms=_MIN_REPEAT_MS
         )
 
     def seconds(self) -> float:
-        """See `Timed`."""
-        return float(self._evaluate(*self._tensors).mean)
+        """The latency of one run, timed for a moment."""
+        return float(self._evaluate(*self._arguments).mean)
+
+
+class Instance(Timed, ABC):
+    """A built network, with inputs."""
+
+    @abstractmethod
+    def outputs(self) -> list[Array]:
+        """Run it; returns its output tensors."""
 
 
 def device_addresses(key: str, servers: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -18,7 +18,7 @@ from autotvm_opevo.autotvm import compare_logs, evaluation, rpc
 from autotvm_opevo.autotvm import comparison as module
 from autotvm_opevo.autotvm.log import seconds
 from autotvm_opevo.autotvm.rpc import DevicePoolError
-from autotvm_opevo.tuning.programs import KernelInstance
+from autotvm_opevo.tuning.programs import Timed
 
 # A busy machine takes several times as long.
 pytestmark = pytest.mark.timeout(1800)
@@ -261,7 +261,7 @@ def test_a_kernel_is_built_as_it_was_measured(logs):
     record = next(record for record in records if record[0].task.name == "conv2d_NCHWc.x86")
     library, arrays = module._build_kernel(record, record[0].target)
     assert [array.ndim for array in arrays] == [5, 6, 5]
-    kernel = KernelInstance(library, library.entry_name, tvm.cpu(), [*map(tvm.nd.array, arrays)])
+    kernel = Timed(library, library.entry_name, tvm.cpu(), [*map(tvm.nd.array, arrays)])
     assert kernel.seconds() > 0
     assert not autotvm.GLOBAL_SCOPE.in_tuning
 
