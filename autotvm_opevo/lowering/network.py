@@ -6,12 +6,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container
-from contextlib import suppress
 from typing import Any
 
 import tvm
 from tvm import relax
-from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo._utils.text import last_line
@@ -28,7 +26,7 @@ logger = logging.getLogger(__name__)
 EVERYTHING = "everything"
 # Operators that are legalized to several calls.
 _SEVERAL_CALLS = ("relax.dynamic_strided_slice",)
-# Blocks that read a constant in an order for which TVM 0.27 packs it wrongly
+# Operators that read a constant in an order for which TVM 0.27 packs it wrongly
 # (docs/upstream/tvm-0.27-rewrite-layout.py): the matrices of Winograd's algorithm, whose row
 # depends on the remainders of a row and a column of the image.
 _NOT_PACKED = "winograd_input", "winograd_output"
@@ -202,19 +200,9 @@ def with_packable_weights(mod: tvm.IRModule) -> tvm.IRModule:
             mod.update_func(variable, function.without_attr("num_input"))
     mod = relax.transform.AttachAttrLayoutFreeBuffers()(mod)
     for variable, function in mod.functions.items():
-        names = block_names(function) if isinstance(function, tvm.tirx.PrimFunc) else ""
-        if any(name in names for name in _NOT_PACKED):
+        if any(name in variable.name_hint for name in _NOT_PACKED):
             mod.update_func(variable, function.without_attr("layout_free_buffers"))
     return mod
-
-
-def block_names(operator: tvm.tirx.PrimFunc) -> str:
-    """Names of the blocks that compute an operator, one per line; empty for a single block."""
-    schedule = Schedule(operator)
-    with suppress(ScheduleError):  # there is no root around a single block
-        blocks = schedule.get_child_blocks(schedule.get_sblock("root"))
-        return "\n".join(schedule.get(block).name_hint for block in blocks)
-    return ""
 
 
 def build(

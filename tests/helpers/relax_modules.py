@@ -5,7 +5,6 @@ import tvm
 from tvm import relax
 from tvm.relax.frontend import nn
 
-from autotvm_opevo.lowering.network import block_names
 from autotvm_opevo.lowering.rewriting import calls_in
 
 SHAPES = {
@@ -93,15 +92,15 @@ def count_changes(lowered):
         for function in lowered.functions.values()
         if isinstance(function, tvm.tirx.PrimFunc)
     ]
-    blocks = [block_names(operator) for operator in operators]
+    texts = [operator.script() for operator in operators]
     return {
-        "nhwc": sum("conv2d_nhwc" in names for names in blocks),
+        "nhwc": sum("conv2d_nhwc" in text for text in texts),
         "packed": sum(
             bool(operator.attrs and operator.attrs.get("layout_free_buffers"))
             for operator in operators
         ),
-        "winograd": sum("winograd_output" in names for names in blocks),
-        "fast_math": sum("T_fast_" in names for names in blocks),
+        "winograd": sum("winograd_output" in text for text in texts),
+        "fast_math": sum("T_fast_" in text for text in texts),
     }
 
 
