@@ -14,9 +14,6 @@ import tvm
 from tvm import relax, topi
 from tvm_ffi import structural_equal
 
-_CALL_TIR, _BATCH_NORM, _ADD = map(
-    tvm.ir.Op.get, ("relax.call_tir", "relax.nn.batch_norm", "relax.add")
-)
 _BOUNDS = {
     tvm.tirx.Max: (topi.maximum, relax.op.maximum),
     tvm.tirx.Min: (topi.minimum, relax.op.minimum),
@@ -86,8 +83,8 @@ def operator_name(value: Any) -> str:
     >>> operator_name(relax.op.abs(relax.Var("x", relax.TensorType((2, 3), "float32"))))
     'abs'
     """
-    # No call has no operator, and that of a call of a function has no name.
-    return str(getattr(getattr(value, "op", None), "name", "")).removeprefix("relax.")
+    operator = getattr(value, "op", None)
+    return str(operator.name).removeprefix("relax.") if isinstance(operator, tvm.ir.Op) else ""
 
 
 def variables_in(value: Any) -> list[Any]:
@@ -135,11 +132,7 @@ def raise_to_operators(mod: tvm.IRModule) -> tvm.IRModule:
 class _Raising(BlockRewriter):
     def _rewrite(self, var: Any, call: Any) -> Any:
         """An operator that computes what a call does; None if none is known."""
-        if (
-            not isinstance(call, relax.Call)
-            or call.op != _CALL_TIR
-            or not getattr(call.args[1], "fields", None)
-        ):
+        if operator_name(call) != "call_tir" or not getattr(call.args[1], "fields", None):
             return None
         function, tensors = self._mod[call.args[0]], list(call.args[1].fields)
         stored = function.body  # by the innermost of its loops, if it has a single loop nest
@@ -203,7 +196,7 @@ def fold_batch_norms(mod: tvm.IRModule) -> tvm.IRModule:
     output, too, they become a product and a sum, which are fused into what comes before. Those in
     training mode, or with parameters that are not known, stay.
     """
-    if all(call.op != _BATCH_NORM for call in calls_in(mod)):
+    if all(operator_name(call) != "nn.batch_norm" for call in calls_in(mod)):
         return mod
     # Of tuples of which an element is taken, and of convolutions without their scale.
     return relax.transform.DeadCodeElimination()(
@@ -219,13 +212,11 @@ class _Folding(BlockRewriter):
             for binding in block.bindings
             if isinstance(binding, relax.VarBinding)
         }
-        self._uses = Counter(
-            variable for binding in block.bindings for variable in variables_in(binding.value)
-        )
+        self._uses = Counter(x for binding in block.bindings for x in variables_in(binding.value))
 
     def _rewrite(self, var: Any, call: Any) -> Any:
         """What a batch normalization returns, computed otherwise; None for all else."""
-        if not isinstance(call, relax.Call) or call.op != _BATCH_NORM or call.attrs.training:
+        if operator_name(call) != "nn.batch_norm" or call.attrs.training:
             return None
         data, *parameters = call.args
         constant = all(isinstance(parameter, tvm.ir.Constant) for parameter in parameters)
@@ -251,7 +242,7 @@ class _Folding(BlockRewriter):
         others.
         """
         call = self._only_value(data)
-        axes = _output_axes(call) if isinstance(call, relax.Call) else None
+        axes = _output_axes(call)
         if axes is None or axes[0] != axis:
             return None
         weight = call.args[1]
@@ -268,7 +259,7 @@ class _Folding(BlockRewriter):
     def _without_bias(self, data: Any, axis: int) -> tuple[Any, Any]:
         """What a bias was added to, if nothing else reads the sum, and the bias; or `data`, 0."""
         call = self._only_value(data)
-        if isinstance(call, relax.Call) and call.op == _ADD:
+        if operator_name(call) == "add":
             constants = [arg for arg in call.args if isinstance(arg, tvm.ir.Constant)]
             others = [arg for arg in call.args if isinstance(arg, relax.Var)]
             if len(constants) == len(others) == 1 and others[0].ty.ndim == data.ty.ndim:
