@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import tvm
 from tvm import relax
@@ -78,16 +78,6 @@ class _Marking(BlockRewriter):
         return relax.call_pure_packed(_MARK, axis, *inputs, ty_args=value.ty)
 
 
-class _Place(NamedTuple):
-    """Where an input goes: the concatenation's output, the function that writes it there, and the
-    input that is written before, if there is one.
-    """
-
-    output: relax.TensorType
-    function: PrimFunc
-    before: Any
-
-
 def write_in_place(mod: tvm.IRModule) -> tvm.IRModule:
     """Let the functions that compute the inputs of marked concatenations write to one tensor."""
     if not any(_marked(call)[1] for call in calls_in(mod)):
@@ -99,45 +89,41 @@ def write_in_place(mod: tvm.IRModule) -> tvm.IRModule:
     class Placing(BlockRewriter):
         def __init__(self, block: Any, mod: tvm.IRModule) -> None:
             super().__init__(block, mod)
-            self._places: dict[Any, _Place] = {}
-            self._written: dict[Any, Any] = {}  # by input: the output, with it and those before
-            self._last: dict[Any, Any] = {}  # by output: the input that is written last
+            # by input: the concatenation, and the function that writes it to its place there
+            self._places: dict[Any, tuple[Any, PrimFunc]] = {}
+            self._written: dict[Any, Any] = {}  # by concatenation: with the inputs so far
             values = {binding.var: binding.value for binding in block.bindings}
-            order = {var: i for i, var in enumerate(values)}
             for var, value in values.items():
                 axis, inputs = _marked(value)
                 if not inputs or any(operator_name(values.get(x)) != "call_tir" for x in inputs):
                     continue
                 starts = accumulate((int(x.ty.shape[axis]) for x in inputs), initial=0)
-                writes = {
-                    x: _write_slice(mod[values[x].args[0]], var.ty, axis, start)
+                writes = [
+                    _write_slice(mod[values[x].args[0]], var.ty, axis, start)
                     for x, start in zip(inputs, starts)
-                }
-                before = None
-                if all(writes.values()):
-                    for x in sorted(inputs, key=order.__getitem__):
-                        self._places[x] = _Place(var.ty, writes[x], before)
-                        before = self._last[var] = x
+                ]
+                if all(writes):
+                    self._places.update((x, (var, write)) for x, write in zip(inputs, writes))
 
         def _rewrite(self, var: Any, value: Any) -> Any:
-            if var in self._last:
-                return self._written[self._last[var]]
+            if var in self._written:
+                return self._written[var]
             if var in self._places:
-                self._write(var, value, self._places[var])
+                self._write(value, *self._places[var])
                 return None  # nothing reads it any longer
             axis, inputs = _marked(value)
             return relax.op.concat(inputs, axis) if inputs else None
 
-        def _write(self, var: Any, call: Any, place: _Place) -> None:
-            name = functions.add_func(place.function, call.args[0].name_hint)
+        def _write(self, call: Any, concat: Any, function: PrimFunc) -> None:
+            name = functions.add_func(function, call.args[0].name_hint)
             arguments = list(call.args[1].fields)
-            if place.before is None:
-                call = relax.call_tir(name, arguments, place.output)
-            else:
-                arguments.append(self._written[place.before])
+            if concat in self._written:
+                arguments.append(self._written[concat])
                 last = len(arguments) - 1
-                call = relax.op.call_tir_inplace(name, arguments, last, place.output)
-            self._written[var] = self._emit(call)
+                call = relax.op.call_tir_inplace(name, arguments, last, concat.ty)
+            else:
+                call = relax.call_tir(name, arguments, concat.ty)
+            self._written[concat] = self._emit(call)
 
     placed = Placing.apply(mod)
     for name, function in functions.get().functions_items():
