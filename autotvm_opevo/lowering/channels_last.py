@@ -86,12 +86,8 @@ class _Conversion(BlockRewriter):
         # by variable: an image, or a tuple of them, that was computed in NHWC
         self._nhwc: dict[Any, Any] = {}
         self._transposed: dict[Any, Any] = {}  # by tensor: one that was not, in NHWC
-        # by variable: what is stacked along a new first axis
-        self._stacks: dict[Any, list[Any]] = {}
         # by variable: one whose axes were split, and maybe permuted
         self._split: dict[Any, _SplitImage] = {}
-        # by variable: what was padded with zeros, and how far
-        self._padded: dict[Any, tuple[Any, list[int]]] = {}
 
     def _rewrite(self, var: Any, value: Any) -> Any:
         """The value of a variable, computed in NHWC; None if it stays as it is."""
@@ -100,10 +96,6 @@ class _Conversion(BlockRewriter):
             return self._permute_dims(var, value)
         if name == "reshape" and value.args[0] in self._nhwc:
             self._split_axes(var, value)
-        if name == "nn.pad" and (padding := _zero_padding(value)):
-            self._padded[var] = value.args[0], padding
-        if name == "stack" and isinstance(value.args[0], relax.Tuple) and value.attrs.axis == 0:
-            self._stacks[var] = list(value.args[0].fields)
         converted = self._in_nhwc(name, value)
         if converted is None:
             return None
@@ -121,7 +113,7 @@ class _Conversion(BlockRewriter):
             return self._conv2d(value)
         if name == "concat":
             return self._concat(value)
-        if name == "sum" and value.args[0] in self._stacks:
+        if name == "sum" and operator_name(self._value(value.args[0])) == "stack":
             return self._sum_of_stack(value)
         if name == "reshape" and value.args[0] in self._split:
             return self._merge_axes(value)
@@ -138,7 +130,9 @@ class _Conversion(BlockRewriter):
         if layouts != ("NCHW", "OIHW", "NCHW") or not is_constant or not _is_static(data):
             return None
         kernel = _transposed_constant(weight, _OIHW_TO_HWIO)
-        data, before = self._padded.get(data, (data, [0] * 4))
+        pad, before = self._value(data), [0] * 4
+        if zeros := _zero_padding(pad):
+            data, before = pad.args[0], zeros
         padding = [int(own) + other for own, other in zip(attrs.padding, before)]
         return op.nn.conv2d(
             *(self._image(data), kernel, attrs.strides, padding, attrs.dilation, attrs.groups),
@@ -157,9 +151,10 @@ class _Conversion(BlockRewriter):
 
     def _sum_of_stack(self, call: Any) -> Any:
         """What ONNX's Sum becomes, in residual networks."""
-        images, attrs = self._stacks[call.args[0]], call.attrs
+        stack, attrs = self._values[call.args[0]], call.attrs
+        images = list(getattr(stack.args[0], "fields", []))
         of_stack = attrs.axis is not None and [*map(int, attrs.axis)] == [0] and not attrs.keepdims
-        if len(images) < 2 or not of_stack or not self._is_region(images):
+        if stack.attrs.axis != 0 or len(images) < 2 or not of_stack or not self._is_region(images):
             return None
         in_nhwc = [self._image(image) for image in images]
         return reduce(lambda x, y: self._emit(op.add(x, y)), in_nhwc)
@@ -294,7 +289,9 @@ def _axis(axis: Any) -> int:
 
 
 def _zero_padding(call: Any) -> list[int] | None:
-    """The zeros around an image in a convolution's order; None if something else is added."""
+    """The zeros that pad an image, in a convolution's order; None if it is no such padding."""
+    if operator_name(call) != "nn.pad":
+        return None
     attrs, width = call.attrs, [int(n) for n in call.attrs.pad_width]
     has_zeros = attrs.pad_mode == "constant" and attrs.pad_value == 0
     if not has_zeros or len(width) != 8 or any(width[:4]) or min(width) < 0:

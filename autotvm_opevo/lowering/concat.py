@@ -7,7 +7,6 @@ that compute the inputs write to slices of one tensor.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import Any
@@ -56,14 +55,12 @@ def mark_concats(mod: tvm.IRModule) -> tvm.IRModule:
 class _Marking(BlockRewriter):
     def __init__(self, block: Any, mod: tvm.IRModule) -> None:
         super().__init__(block, mod)
-        self._reads: Counter[Any] = Counter()
         self._products: set[Any] = set()  # and what elementwise operators make of them
-        for binding in block.bindings:
-            variables, name = variables_in(binding.value), operator_name(binding.value)
-            self._reads.update(variables)
-            follows = name in ELEMENTWISE and not self._products.isdisjoint(variables)
-            if isinstance(binding.var, relax.DataflowVar) and (name in _PRODUCTS or follows):
-                self._products.add(binding.var)
+        for var, value in self._values.items():
+            name = operator_name(value)
+            follows = name in ELEMENTWISE and not self._products.isdisjoint(variables_in(value))
+            if isinstance(var, relax.DataflowVar) and (name in _PRODUCTS or follows):
+                self._products.add(var)
 
     def _rewrite(self, var: Any, value: Any) -> Any:
         if operator_name(value) != "concat":
@@ -92,15 +89,15 @@ def write_in_place(mod: tvm.IRModule) -> tvm.IRModule:
             # by input: the concatenation, and the function that writes it to its place there
             self._places: dict[Any, tuple[Any, PrimFunc]] = {}
             self._written: dict[Any, Any] = {}  # by concatenation: with the inputs so far
-            values = {binding.var: binding.value for binding in block.bindings}
-            for var, value in values.items():
+            for var, value in self._values.items():
                 axis, inputs = _marked(value)
-                if not inputs or any(operator_name(values.get(x)) != "call_tir" for x in inputs):
+                calls = [self._value(x) for x in inputs]
+                if not calls or any(operator_name(call) != "call_tir" for call in calls):
                     continue
                 starts = accumulate((int(x.ty.shape[axis]) for x in inputs), initial=0)
                 writes = [
-                    _write_slice(mod[values[x].args[0]], var.ty, axis, start)
-                    for x, start in zip(inputs, starts)
+                    _write_slice(mod[call.args[0]], var.ty, axis, start)
+                    for call, start in zip(calls, starts)
                 ]
                 if all(writes):
                     self._places.update((x, (var, write)) for x, write in zip(inputs, writes))

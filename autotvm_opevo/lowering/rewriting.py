@@ -32,6 +32,9 @@ class BlockRewriter(ABC):
         self._mod = mod
         self._builder = relax.BlockBuilder()
         self._bindings: list[Any] = []
+        # as they were, by variable, and how often the block reads each
+        self._values = {binding.var: binding.value for binding in block.bindings}
+        self._reads = Counter(x for value in self._values.values() for x in variables_in(value))
 
     @classmethod
     def apply(cls, mod: tvm.IRModule) -> tvm.IRModule:
@@ -53,6 +56,10 @@ class BlockRewriter(ABC):
     @abstractmethod
     def _rewrite(self, var: Any, value: Any) -> Any:
         """Another value of a variable; None if it keeps its own."""
+
+    def _value(self, var: Any) -> Any:
+        """The value that a variable had; None if it is not of this block."""
+        return self._values.get(var)
 
     def _emit(self, value: Any) -> Any:
         """A new variable, before the one that is rewritten."""
@@ -205,15 +212,6 @@ def fold_batch_norms(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 class _Folding(BlockRewriter):
-    def __init__(self, block: Any, mod: tvm.IRModule) -> None:
-        super().__init__(block, mod)
-        self._values = {
-            binding.var: binding.value
-            for binding in block.bindings
-            if isinstance(binding, relax.VarBinding)
-        }
-        self._uses = Counter(x for binding in block.bindings for x in variables_in(binding.value))
-
     def _rewrite(self, var: Any, call: Any) -> Any:
         """What a batch normalization returns, computed otherwise; None for all else."""
         if operator_name(call) != "nn.batch_norm" or call.attrs.training:
@@ -271,8 +269,8 @@ class _Folding(BlockRewriter):
 
     def _only_value(self, var: Any) -> Any:
         """The value of a variable that is read once, and no output of the block."""
-        is_read_once = isinstance(var, relax.DataflowVar) and self._uses[var] == 1
-        return self._values.get(var) if is_read_once else None
+        is_read_once = isinstance(var, relax.DataflowVar) and self._reads[var] == 1
+        return self._value(var) if is_read_once else None
 
 
 def _output_axes(call: Any) -> tuple[int, int] | None:
