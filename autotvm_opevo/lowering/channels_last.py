@@ -10,7 +10,6 @@ convolutions, each of them tested; at all others images are transposed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import compress
 from typing import Any
@@ -86,16 +85,12 @@ class _Conversion(BlockRewriter):
         # by variable: an image, or a tuple of them, that was computed in NHWC
         self._nhwc: dict[Any, Any] = {}
         self._transposed: dict[Any, Any] = {}  # by tensor: one that was not, in NHWC
-        # by variable: one whose axes were split, and maybe permuted
-        self._split: dict[Any, _SplitImage] = {}
 
     def _rewrite(self, var: Any, value: Any) -> Any:
         """The value of a variable, computed in NHWC; None if it stays as it is."""
         name = operator_name(value)
         if name == "permute_dims":
             return self._permute_dims(var, value)
-        if name == "reshape" and value.args[0] in self._nhwc:
-            self._split_axes(var, value)
         converted = self._in_nhwc(name, value)
         if converted is None:
             return None
@@ -115,8 +110,8 @@ class _Conversion(BlockRewriter):
             return self._concat(value)
         if name == "sum" and operator_name(self._value(value.args[0])) == "stack":
             return self._sum_of_stack(value)
-        if name == "reshape" and value.args[0] in self._split:
-            return self._merge_axes(value)
+        if name == "reshape":
+            return self._rearranged(value)
         if name in ELEMENTWISE:
             return self._elementwise(value)
         if name in _RULES and value.args[0] in self._nhwc:
@@ -169,11 +164,6 @@ class _Conversion(BlockRewriter):
     def _permute_dims(self, var: Any, call: Any) -> Any:
         """Merge a transpose with that of its image."""
         (data,), axes = call.args, call.attrs.axes
-        if data in self._split:
-            split = self._split[data]
-            order = split.order[::-1] if axes is None else [split.order[int(i)] for i in axes]
-            self._split[var] = replace(split, order=order)
-            return None
         if data in self._nhwc:
             axes = (3, 2, 1, 0) if axes is None else axes
             return op.permute_dims(self._nhwc[data], [_axis(axis) for axis in axes])
@@ -181,28 +171,27 @@ class _Conversion(BlockRewriter):
             self._transposed[var] = data
         return None
 
-    def _split_axes(self, var: Any, call: Any) -> None:
-        """Note how the axes of an image are split: the first of three operators that shuffle
-        channels, or move them to pixels.
+    def _rearranged(self, call: Any) -> Any:
+        """Three operators that shuffle channels, or move them to pixels, given the last one: the
+        axes of an image are split, their parts permuted, and merged.
         """
-        shape, extents = static_shape(call), static_shape(call.args[0])
-        parts = _group(shape, extents) if shape and extents else None
-        if shape and parts:
-            in_nhwc = [part for axis in _TO_NHWC for part in parts[axis]]
-            order = list(range(len(shape)))
-            self._split[var] = _SplitImage(self._nhwc[call.args[0]], shape, in_nhwc, order)
-
-    def _merge_axes(self, call: Any) -> Any:
-        """The last of these operators: all three of them, in NHWC."""
-        split, shape = self._split[call.args[0]], static_shape(call)
-        if not shape or len(shape) != 4:
+        permuted = self._value(call.args[0])
+        if operator_name(permuted) != "permute_dims":
             return None
-        merged = _group([split.shape[part] for part in split.order], shape)
-        if not merged:
+        split, axes = self._value(permuted.args[0]), permuted.attrs.axes
+        if operator_name(split) != "reshape" or split.args[0] not in self._nhwc:
             return None
-        in_nhwc = [split.order[i] for axis in _TO_NHWC for i in merged[axis]]
-        y = self._emit(op.reshape(split.image, [split.shape[part] for part in split.in_nhwc]))
-        y = self._emit(op.permute_dims(y, [split.in_nhwc.index(part) for part in in_nhwc]))
+        extents, parts, shape = map(static_shape, (split.args[0], split, call))
+        if not extents or not parts or not shape or len(shape) != 4:
+            return None
+        order = [int(part) % len(parts) for part in axes or reversed(range(len(parts)))]
+        groups, merged = _group(parts, extents), _group([parts[part] for part in order], shape)
+        if not groups or not merged:
+            return None
+        before = [part for axis in _TO_NHWC for part in groups[axis]]
+        after = [order[i] for axis in _TO_NHWC for i in merged[axis]]
+        y = self._emit(op.reshape(self._nhwc[split.args[0]], [parts[part] for part in before]))
+        y = self._emit(op.permute_dims(y, [before.index(part) for part in after]))
         return op.reshape(y, [shape[axis] for axis in _TO_NHWC])
 
     def _is_region(self, tensors: list[Any]) -> bool:
@@ -235,18 +224,6 @@ class _Conversion(BlockRewriter):
                 [self._emit(self._in_nchw(x)) if x.ty.ndim == 4 else x for x in fields]
             )
         return op.permute_dims(value, _TO_NCHW)
-
-
-@dataclass(frozen=True)
-class _SplitImage:
-    """An image in NHWC, the extents of the parts of its axes, and the order of these parts there
-    and in the variable.
-    """
-
-    image: Any
-    shape: list[int]
-    in_nhwc: list[int]
-    order: list[int]
 
 
 def _group(parts: list[int], extents: list[int]) -> list[list[int]] | None:
