@@ -32,9 +32,13 @@ class BlockRewriter(ABC):
         self._mod = mod
         self._builder = relax.BlockBuilder()
         self._bindings: list[Any] = []
-        # as they were, by variable, and how often the block reads each
-        self._values = {binding.var: binding.value for binding in block.bindings}
-        self._reads = Counter(x for value in self._values.values() for x in variables_in(value))
+        # as they were, by variable, and how often the block reads each; a cast changes its type
+        self._values = {
+            binding.var: binding.value
+            for binding in block.bindings
+            if isinstance(binding, relax.VarBinding)
+        }
+        self._reads = Counter(x for binding in block.bindings for x in variables_in(binding.value))
 
     @classmethod
     def apply(cls, mod: tvm.IRModule) -> tvm.IRModule:
