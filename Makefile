@@ -53,7 +53,7 @@ help:
 	@echo "make bench              compare all tuners on the recorded search spaces with 20 seeds (20 minutes)"
 	@echo "make bench-sensitivity  vary OpEvo's parameters on the same search spaces (3 minutes)"
 	@echo "make bench-hardware     reproduce the paper's Tables 1 to 3 on this device (a night)"
-	@echo "make bench-overhead     measure the tuners' own time (7 minutes)"
+	@echo "make bench-overhead     measure the tuners' own time (half an hour)"
 	@echo "make bench-network      compare tune_network with XGBTuner on whole networks (an hour)"
 	@echo "make bench-transfer     compare OpEvo with and without results of other shapes (3 minutes; ARGS=FOLDER of landscapes of devices)"
 	@echo "make figures            draw the paper's Figures 1 and 2"
