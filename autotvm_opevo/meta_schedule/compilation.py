@@ -153,7 +153,7 @@ def _best_records(
         record = best_of(database, mod, target)
         if record is None:
             elsewhere = [best_of(database, mod, other) for other in others]
-            usable = [one for one in elsewhere if one and _can_run(one, target)]
+            usable = [other for other in elsewhere if other and _can_run(other, target)]
             record = min(usable, key=lambda record: seconds(record.run_secs), default=None)
         best.append(record)
     foreign = [record for record in best if record and not structural_equal(record.target, target)]

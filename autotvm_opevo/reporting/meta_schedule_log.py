@@ -95,7 +95,7 @@ class _Trace:
     """
 
     def __init__(self, instructions: list[Any], decisions: Mapping[int, Any]) -> None:
-        instructions = list(takewhile(lambda one: one[0] != "EnterPostproc", instructions))
+        instructions = list(takewhile(lambda step: step[0] != "EnterPostproc", instructions))
         # The maximum number of parallel loops is an input, though TVM's own search varies it, and
         # no part of the sketch.
         sketch = [
