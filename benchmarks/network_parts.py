@@ -95,11 +95,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     publish.add_option(parser)
 
 
+def save(parts: Parts, file: Path) -> Parts:
+    """Append what was measured of a network, and return it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    jsonl.append(file, asdict(parts))
+    return parts
+
+
 def report(
     measured: Sequence[Parts], name: str, options: argparse.Namespace, arguments: list[str] | None
 ) -> None:
-    """Print, save and publish what was measured, and draw what the file has."""
-    jsonl.append(options.out, *map(asdict, measured))
+    """Print and publish what was measured, and draw what the file has."""
     if options.picture:
         last = {(p["tvm"], p["network"]): Parts(**p) for p in resume.read(options.out)}
         plots.draw_parts(
@@ -132,7 +138,7 @@ def main(arguments: list[str] | None = None) -> None:
     from autotvm_opevo.meta_schedule.targets import as_target, local_cpu_target, measure_roofline
 
     roofline = measure_roofline(as_target(local_cpu_target()))
-    measured = [measure(folder, roofline) for folder in options.folders]
+    measured = [save(measure(folder, roofline), options.out) for folder in options.folders]
     report(measured, "network_parts", options, arguments)
 
 

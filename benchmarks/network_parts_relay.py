@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.network_parts import RUNS, SECONDS, Parts, add_options, report
+from benchmarks.network_parts import RUNS, SECONDS, Parts, add_options, report, save
 from benchmarks.runtimes import time_runs
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     os.environ["TVM_NUM_THREADS"] = str(options.threads)  # before TVM starts them
     measured = [
-        measure(name, options.trials, options.seed, options.target) for name in options.networks
+        save(measure(name, options.trials, options.seed, options.target), options.out)
+        for name in options.networks
     ]
     report(measured, "network_parts_relay", options, arguments)
 

@@ -6,7 +6,8 @@ from tvm import relax
 
 from autotvm_opevo.meta_schedule import compile_network
 from autotvm_opevo.networks import relax as workloads
-from benchmarks.network_parts import time_parts, weights_of
+from benchmarks import resume
+from benchmarks.network_parts import Parts, save, time_parts, weights_of
 
 
 def test_every_operator_of_a_network_is_timed_in_sequence_and_hot():
@@ -29,3 +30,9 @@ def test_the_weights_of_an_operator_are_what_no_operator_wrote_but_for_the_netwo
     machine = relax.VirtualMachine(executable, tvm.cpu())
     data = tvm.runtime.tensor(np.zeros((8, 64), "float32"))
     assert weights_of(machine, lambda: machine["main"](data)) == [4 * 64 * 32]
+
+
+def test_what_was_measured_is_kept_in_a_folder_that_did_not_exist(tmp_path):
+    parts = Parts("mlp", "0.27", 1.0, {"0 matmul": 1.0}, {"0 matmul": 2.0}, 3.0)
+    save(parts, tmp_path / "new" / "parts.jsonl")
+    assert [Parts(**saved) for saved in resume.read(tmp_path / "new" / "parts.jsonl")] == [parts]
