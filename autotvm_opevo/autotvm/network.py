@@ -258,7 +258,7 @@ class NetworkRun(TuningRun):
         known = len(store.records)
         loaded, size = 0, round_size(known, budget.trials, len(tasks), batch)
         for task in tasks:
-            task.progress.limit = store.run_log.runs.limits.get(task.key, 0.0)
+            task.limit = store.run_log.runs.limits.get(task.key, 0.0)
             loaded += task.resume(store.by_task[task.key], size, store.confirmed.get(task.key))
         self._unrelated = known - loaded
         self.best = BestFile(tasks, network, store)
@@ -270,7 +270,7 @@ class NetworkRun(TuningRun):
         self._run_log.write(KnobsMapped.of({task.key: task.space.knobs for task in self._tasks}))
         if not isinstance(self._measurer.runner, LocalRunner):
             for task in self._tasks:
-                task.progress.limit = 0.0  # of this machine, if an earlier run had it
+                task.limit = 0.0  # of this machine, if an earlier run had it
             return
         target = self._tasks[0].task.target
         roofline = self._measure_limits(

@@ -357,7 +357,7 @@ class NetworkRun(TuningRun):
         )
         if not roofline:
             return
-        limits = [o.count * task.progress.limit for o, task in zip(self._operators, self._tasks)]
+        limits = [o.count * task.limit for o, task in zip(self._operators, self._tasks)]
         for task, limit in zip(self._tasks, limits):
             if limit < _SMALL_SHARE * sum(limits):
                 task.progress.first_round = _FEW

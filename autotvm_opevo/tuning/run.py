@@ -219,8 +219,8 @@ class TuningRun(ABC):
         limits, sizes, memory_bound = {}, {}, []
         for task in self._tasks:
             flop, sizes[task.key] = work(task)
-            task.progress.limit = limits[task.key] = roofline.latency(flop, sizes[task.key])
-            if 0 < task.progress.limit == roofline.latency(0.0, sizes[task.key]):
+            task.limit = limits[task.key] = roofline.latency(flop, sizes[task.key])
+            if 0 < task.limit == roofline.latency(0.0, sizes[task.key]):
                 memory_bound.append(task.key)
         self._run_log.write(
             MachineMeasured(
@@ -418,8 +418,8 @@ class TuningRun(ABC):
         for operator in self._operators:
             task = min((self._tasks[i] for i in operator.tasks), key=lambda task: task.latency)
             if task.latency < inf:
-                limit += operator.count * min(task.progress.limit or inf, task.latency)
-                unknown += operator.count * task.latency if not task.progress.limit else 0.0
+                limit += operator.count * min(task.limit or inf, task.latency)
+                unknown += operator.count * task.latency if not task.limit else 0.0
         return TuningResult(
             rows=self._rows(),
             latency=latency,
@@ -449,7 +449,7 @@ class TuningRun(ABC):
                 share=share,
                 failures=", ".join(f"{kind} {n}" for kind, n in task.failures.most_common()),
                 dominant_error=task.dominant_error,
-                limit=task.progress.limit,
+                limit=task.limit,
             )
             for task, share in zip(self._tasks, parts)
         ]

@@ -17,7 +17,7 @@ import math
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Union
 
@@ -31,9 +31,6 @@ _MAX_ROUND_SIZE, _MIN_ROUNDS = 64, 8
 # Trials of the first task of a kind before others of that kind begin: they start from what was good
 # there.
 _LEAD = 8
-# Limits are estimates. If they leave a smaller share than this of the reduction expected without
-# them, they are not believed.
-_LEAST_LEFT = 0.1
 
 
 @dataclass
@@ -57,9 +54,6 @@ class TaskProgress:
         Time that its trials took, in seconds; 0 if unknown.
     pending : int
         Number of trials that are not finished.
-    limit : float
-        Latency in seconds that no trial is expected to get below: the device's roofline; 0 if
-        unknown.
     first_round : int
         Largest number of trials in its first round.
     """
@@ -71,7 +65,6 @@ class TaskProgress:
     active: bool = True
     seconds: float = 0.0
     pending: int = 0
-    limit: float = 0.0
     first_round: int = sys.maxsize
 
     @property
@@ -149,11 +142,9 @@ def gradient(tasks: Tasks, operators: Operators, remaining: int, rng: Generator)
     warm-up round for each.
 
     Ansor's maximizes the reduction per trial, but a trial of one task can take fifty times as long
-    to compile as one of another. No task is expected to get below its limit, unless that leaves
-    next to nothing for all of them: then trials go where they would without limits, and not to
-    whichever small task is far from its own. The task with the largest FLOP goes first, and has
-    eight trials before similar tasks begin. A task without a successful trial has no gradient; it
-    gets half of an equal share.
+    to compile as one of another. The task with the largest FLOP goes first, and has eight trials
+    before similar tasks begin. A task without a successful trial has no gradient; it gets half of
+    an equal share.
     """
     active = _active_tasks(tasks)
     untuned = [i for i in active if not tasks[i].begun]
@@ -172,11 +163,7 @@ def gradient(tasks: Tasks, operators: Operators, remaining: int, rng: Generator)
     if rng.random() < _EPSILON:
         return int(rng.choice(active))
     reductions = _expected_reductions(tasks, operators)
-    without_limits = _expected_reductions([replace(task, limit=0.0) for task in tasks], operators)
     succeeding = [i for i in active if i in reductions]
-    without = sum(without_limits[i] for i in succeeding)
-    if sum(reductions[i] for i in succeeding) < _LEAST_LEFT * without:
-        reductions = without_limits
     equal_share = sum(task.begun for task in tasks) / len(tasks)
     if failing := [i for i in active if i not in reductions]:
         fewest = min(failing, key=lambda i: tasks[i].begun)
@@ -272,9 +259,8 @@ def _expected_reductions(tasks: Tasks, operators: Operators) -> dict[int, float]
     for i, task in enumerate(tasks):
         if task.latency < math.inf:
             latencies = {k: tasks[k].latency for o in affected[i] for k in o.tasks}
-            least = min(task.limit, task.latency)  # the limit is measured, too
             slope = _latency_gradient(task, throughput[task.kind], trials_per_round)
-            expected = {**latencies, i: max(least, task.latency + slope)}
+            expected = {**latencies, i: max(0.0, task.latency + slope)}
             now, then = (network_latency(affected[i], g) for g in (latencies, expected))
             reductions[i] = now - then
     return reductions
@@ -289,9 +275,7 @@ def _latency_gradient(task: TaskProgress, throughput: float, trials_per_round: f
     # A latency that was confirmed may be longer than it seemed before.
     difference = min(0.0, (finite[-1] - finite[-1 - window]) / window) if window else 0.0
     backward_difference = difference * len(task.latencies) / rounds
-    headroom = max(0.0, finite[-1] - task.limit)
-    # g_i falls to its limit, in Ansor to 0, in as many rounds as were spent
-    past_rate = -headroom / rounds
+    past_rate = -finite[-1] / rounds  # g_i falls to 0 in as many rounds as were spent
     # g_i reaches beta * C_i / max V_k
     similar_tasks = _BETA * task.flop / throughput - finite[-1] if throughput else 0.0
     return _ALPHA * backward_difference + (1 - _ALPHA) * min(past_rate, similar_tasks)

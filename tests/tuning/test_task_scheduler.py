@@ -63,40 +63,6 @@ def one_each(n, counts=None):
 
 
 class TestGradient:
-    def test_of_equal_tasks_the_one_further_from_its_limit_goes_first(self):
-        tasks = [
-            TaskProgress(flop=1e9, kind=str(i), trials=8, latencies=[4.0, 3.0], limit=[2.9, 1.0][i])
-            for i in range(2)
-        ]
-        chosen = [
-            gradient(tasks, one_each(2), 8, np.random.default_rng(seed)) for seed in range(40)
-        ]
-        assert chosen.count(1) > 35  # but for some at random
-
-    def test_no_task_is_expected_to_get_below_its_limit(self):
-        """The slower task has nothing to gain."""
-        limited = TaskProgress(flop=1e9, kind="a", trials=8, latencies=[4.0, 3.0], limit=2.99)
-        free = TaskProgress(flop=1e9, kind="b", trials=8, latencies=[2.0, 1.5])
-        rngs = [np.random.default_rng(seed) for seed in range(40)]
-        chosen = [gradient([limited, free], one_each(2), 8, rng) for rng in rngs]
-        assert chosen.count(1) > 35  # but for some at random
-        limited.limit = 0.0
-        assert gradient([limited, free], one_each(2), 8, np.random.default_rng(0)) == 0
-        limited.limit = 3.5  # measured too high
-        assert gradient([limited, free], one_each(2), 8, np.random.default_rng(0)) == 1
-
-    def test_limits_that_leave_nothing_to_gain_are_not_believed(self):
-        """The large task is at its limit; the small one is far from its own, which is a thousandth
-        of the network.
-        """
-        large = TaskProgress(flop=1e9, kind="a", trials=8, latencies=[4.0, 3.0], limit=3.0)
-        small = TaskProgress(flop=1e6, kind="b", trials=8, latencies=[0.004, 0.003], limit=0.0)
-        # has no other configuration
-        done = TaskProgress(kind="c", trials=1, latencies=[1.0], active=False)
-        assert gradient([large, small, done], one_each(3), 8, np.random.default_rng(0)) == 0
-        small.latencies = [1.0, 0.9]  # no longer small
-        assert gradient([large, small], one_each(2), 8, np.random.default_rng(0)) == 1
-
     @pytest.mark.parametrize("begun", [0, 8])
     def test_looks_at_an_operator_as_often_however_many_there_are(self, begun):
         """A choice must not take longer than a trial in a network of thousands."""
