@@ -11,6 +11,7 @@ from typing import Any
 
 from autotvm_opevo.search.transfer import Source, thin_out
 from autotvm_opevo.topology import Topology
+from autotvm_opevo.topology.serialization import to_json
 
 # Of each task; and how many of its results a file has at most.
 TRIALS, _RESULTS = 64, 32
@@ -85,7 +86,7 @@ def write_prior(path: Path, sources: Mapping[str, Sequence[Source]]) -> None:
                 for name, topology in source.space.knobs.items():
                     # what results were limited to does not matter to another task
                     is_finite = isinstance(topology.whole, Topology)
-                    knobs[name] = (topology.whole if is_finite else topology).to_json()
+                    knobs[name] = to_json(topology.whole if is_finite else topology)
                 ranked = sorted(source.results.items(), key=lambda item: -item[1])
                 entry["results"] = [
                     [*source.space[index].values(), float(f"{result / ranked[0][1]:.3g}")]

@@ -50,6 +50,7 @@ from autotvm_opevo.autotvm.tuner import (
     has_surrogate,
 )
 from autotvm_opevo.search.base import FIRST_BATCH
+from autotvm_opevo.topology.serialization import knobs_to_json
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import Budget, TuningRun
 from autotvm_opevo.tuning.run_log import DevicesLeft, KnobsMapped
@@ -267,7 +268,8 @@ class NetworkRun(TuningRun):
 
     def _measure_machine(self) -> None:
         """See `TuningRun`."""
-        self._run_log.write(KnobsMapped.of({task.key: task.space.knobs for task in self._tasks}))
+        knobs = {task.key: knobs_to_json(task.space.knobs) for task in self._tasks}
+        self._run_log.write(KnobsMapped(knobs))
         if not isinstance(self._measurer.runner, LocalRunner):
             for task in self._tasks:
                 task.limit = 0.0  # of this machine, if an earlier run had it

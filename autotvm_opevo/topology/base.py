@@ -12,9 +12,8 @@ import numpy as np
 # From a value to its coordinates in steps, a sequence of numbers.
 Encoder = Callable[[Any], Any]
 
-# At most this many neighbours of the first vertex tell how long a step is; of larger graphs, JSON
-# has no list of vertices.
-_MAX_NEIGHBOURS, _MAX_LISTED = 1000, 200
+# At most this many neighbours of the first vertex tell how long a step is.
+_MAX_NEIGHBOURS = 1000
 
 
 class Graph(ABC):
@@ -71,27 +70,14 @@ class Graph(ABC):
         """Return log2 of the parts that a loop is tiled into; by default none, for other knobs."""
         return ()
 
-    def to_json(self) -> list[Any]:
-        """Return a list that JSON can represent, from which `serialization.from_json` makes the
-        graph: a kind, and its arguments.
-
-        Of an infinite graph, a subgraph adds its values to the arguments.
-
-        Raises
-        ------
-        TypeError
-            If there is no such list, as by default for infinite graphs.
-        """
-        raise TypeError(f"{self!r} cannot be written as JSON: its class has no `to_json`")
-
 
 class Topology(Graph):
     """The values of a knob as the vertices of an undirected graph, ``G = (V, E)`` of Section 3.
 
     A subclass sets `size`, the number of vertices, and implements `__getitem__`, `index` and
     `neighbours`. ``len`` returns `size` too, but Python limits it to 2**63 - 1. With these it has
-    the Gaussian process, transfer between equal topologies, and JSON; `coordinates`,
-    `is_comparable` with `encoder`, and `to_json` make them better.
+    the Gaussian process and transfer between equal topologies; `coordinates`, and `is_comparable`
+    with `encoder`, make them better.
 
     Attributes
     ----------
@@ -154,25 +140,6 @@ class Topology(Graph):
                 f"{neighbours[lengths.index(0.0)]!r}; see topology.check_topology"
             )
         return min(lengths, default=1.0)
-
-    def to_json(self) -> list[Any]:
-        """See `Graph.to_json`; by default, all vertices and edges.
-
-        Raises
-        ------
-        TypeError
-            If there are more than 200 vertices.
-        """
-        if self.size > _MAX_LISTED:
-            raise TypeError(
-                f"{self!r} cannot be written as JSON: its class needs a `to_json`, beyond "
-                f"{_MAX_LISTED} vertices"
-            )
-        return [
-            "graph",
-            list(self),
-            [[self.index(neighbour) for neighbour in self.neighbours(value)] for value in self],
-        ]
 
     def sample(self, rng: np.random.Generator) -> Any:
         """Draw a vertex uniformly at random."""

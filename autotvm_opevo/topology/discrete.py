@@ -67,9 +67,6 @@ class Discrete(ListedTopology):
 
         return encode
 
-    def to_json(self) -> list[Any]:
-        return ["number", self._values]
-
     def __repr__(self) -> str:
         return f"Discrete({_abbreviate(self._values)})"
 
@@ -114,9 +111,6 @@ class Categorical(ListedTopology):
         coordinate.
         """
         return lambda value: [self.index(value) if value in self else _OTHER]
-
-    def to_json(self) -> list[Any]:
-        return ["choice", self._values]
 
     def _key(self, value: Any) -> tuple[type, Any]:
         """Differs between types: the type and the value, or its repr if it is not hashable."""

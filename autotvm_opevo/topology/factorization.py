@@ -120,9 +120,6 @@ class Factorization(Topology):
         """
         return np.log2(np.array([value[0] * (self.product / prod(value)), *value[1:]], dtype=float))
 
-    def to_json(self) -> list[Any]:
-        return ["tile", self.product, self.parts]
-
     def _validate(self, value: Any) -> tuple[int, ...]:
         vertex = int_tuple(value)
         if len(vertex) != self.parts or prod(vertex) != self.product or min(vertex) < 1:
@@ -195,9 +192,6 @@ class Tiling(Graph):
         if any(repr(peer.whole) != repr(self) for peer in peers):
             return lambda value: np.log2(np.array(value, dtype=float))
         return super().encoder()
-
-    def to_json(self) -> list[Any]:
-        return ["tile with tail"]
 
     def _validate(self, value: Any) -> tuple[int, ...]:
         vertex = int_tuple(value)

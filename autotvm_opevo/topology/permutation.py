@@ -76,9 +76,6 @@ class Permutation(Topology):
             int(element == column) for element in self._validate(value) for column in range(self.n)
         )
 
-    def to_json(self) -> list[Any]:
-        return ["order", self.n]
-
     def _validate(self, value: Any) -> tuple[int, ...]:
         vertex = int_tuple(value)
         if len(vertex) != self.n or set(vertex) != set(range(self.n)):

@@ -10,13 +10,12 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
-from autotvm_opevo.topology.base import Encoder, Graph, Topology, nonempty_list
-from autotvm_opevo.topology.explicit import ExplicitGraph, hashable
+from autotvm_opevo.topology.base import Encoder, Graph, ListedTopology, nonempty_list
 
 _CHUNK_SIZE = 1 << 22  # number of distances in memory at a time: 32 MiB
 
 
-class InducedSubgraph(ExplicitGraph):
+class InducedSubgraph(ListedTopology):
     """The subgraph induced by some vertices of a graph, with bridges that make it connected.
 
     A filter can disconnect a graph, and no walk would leave the component it starts in. So every
@@ -59,14 +58,16 @@ class InducedSubgraph(ExplicitGraph):
     def __init__(self, graph: Graph, values: Iterable[Any]) -> None:
         if not isinstance(graph, Graph):
             raise ValueError(f"graph must be a Topology or another Graph, {graph!r} given")
-        kept = [hashable(value) for value in nonempty_list(values)]
-        position = {value: i for i, value in enumerate(kept)}
-        super().__init__(
-            kept, [[position[v] for v in graph.neighbours(u) if v in position] for u in kept]
-        )
+        super().__init__([_hashable(value) for value in nonempty_list(values)])
+        self._adjacency = [
+            [self._index[v] for v in graph.neighbours(u) if v in self._index] for u in self._values
+        ]
         self.graph = graph
         self.is_categorical, self.extent = graph.is_categorical, graph.extent
         self._add_bridges()
+
+    def neighbours(self, value: Any) -> Sequence[Any]:
+        return [self._values[j] for j in self._adjacency[self.index(value)]]
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
         """Return the coordinates of `value` in the whole graph."""
@@ -84,10 +85,6 @@ class InducedSubgraph(ExplicitGraph):
 
     def log_parts(self, value: Any) -> Sequence[float]:
         return self.graph.log_parts(value)
-
-    def to_json(self) -> list[Any]:
-        whole, own = self.graph.to_json(), list(self)
-        return ["subgraph", own, *whole] if isinstance(self.graph, Topology) else [*whole, own]
 
     def _add_bridges(self) -> None:
         """Bridge components until one is left; each round at least halves their number."""
@@ -119,8 +116,16 @@ class InducedSubgraph(ExplicitGraph):
         n_components, labels = connected_components(matrix, directed=False)
         return int(n_components), labels
 
+    def _key(self, value: Any) -> Any:
+        return _hashable(value)
+
     def __repr__(self) -> str:
         return f"InducedSubgraph({self.graph!r}, {self.size} values)"
+
+
+def _hashable(value: Any) -> Any:
+    """Convert a list to a tuple: JSON turns tuples into lists."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _closest_pairs(

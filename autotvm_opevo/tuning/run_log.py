@@ -22,22 +22,15 @@ from math import isfinite
 from os import PathLike
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, Union
+from typing import Annotated, Any, Union
 
 import msgspec
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.tuning.race import Estimate
-
-if TYPE_CHECKING:  # readers of a run log need neither
-    from autotvm_opevo.topology import Topology
-    from autotvm_opevo.tuning.race import Race
+from autotvm_opevo.tuning.race import Estimate, Race
 
 # The file name in a MetaSchedule work directory.
 FILE_NAME = "journal"
-
-# Of larger subgraphs, the run log has the whole graph.
-_MAX_VERTICES = 200
 
 # Origin of what other tasks teach while they are tuned, in the same run.
 THIS_RUN = "this run"
@@ -75,18 +68,6 @@ class KnobsMapped(Event):
     """
 
     knobs: dict[str, dict[str, list[Any]]]
-
-    @classmethod
-    def of(cls, knobs: Mapping[str, Mapping[str, Topology]]) -> KnobsMapped:
-        """Of larger subgraphs, the whole graph; nothing of what cannot be written."""
-        written: dict[str, dict[str, list[Any]]] = {task: {} for task in knobs}
-        for task, by_name in knobs.items():
-            for name, topology in by_name.items():
-                graph = topology if topology.size <= _MAX_VERTICES else topology.whole
-                if hasattr(graph, "size"):  # not infinite
-                    with suppress(TypeError):  # a large one of a user's own
-                        written[task][name] = graph.to_json()
-        return cls(written)
 
 
 class MachineMeasured(Event):
@@ -337,8 +318,8 @@ class Runs:
 
 
 def _builtin(value: Any) -> Any:
-    """A scalar of numpy as Python's; a vertex of a user's own topology as text."""
-    return value.item() if hasattr(value, "item") else repr(value)
+    """A scalar of numpy as Python's."""
+    return value.item()
 
 
 def _known(values: Mapping[str, float]) -> dict[str, float]:

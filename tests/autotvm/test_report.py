@@ -14,6 +14,7 @@ from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.reporting.knob_graphs import complete_knobs
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.topology import InducedSubgraph, Tiling
+from autotvm_opevo.topology.serialization import knobs_to_json
 from autotvm_opevo.tuning.run_log import KnobsMapped, RunLog
 
 
@@ -35,7 +36,8 @@ def log(tmp_path):
 def known(log):
     """The log, with its knobs in a run log."""
     knobs = KnobSpace(matmul_task().config_space).space.knobs
-    RunLog(f"{log}.journal").write(KnobsMapped.of({only_task(log).run_log_key: knobs}))
+    event = KnobsMapped({only_task(log).run_log_key: knobs_to_json(knobs)})
+    RunLog(f"{log}.journal").write(event)
     return log
 
 
@@ -103,7 +105,7 @@ def test_of_tiles_with_tails_that_a_log_has_in_full_the_inner_parts_are_the_vert
         lines.append(json.dumps(fields))
     log.write_text("\n".join(lines))
     assert only_task(log).key == task
-    RunLog(f"{log}.journal").write(KnobsMapped.of({task: {"tile_x": tiles}}))
+    RunLog(f"{log}.journal").write(KnobsMapped({task: knobs_to_json({"tile_x": tiles})}))
     knob = knobs(log)[0]["tile_x"]
     assert list(knob.topology) == [(8,), (4,), (10,)]
     assert set(knob.latencies) == {(8,), (10,)}

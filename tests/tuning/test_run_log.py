@@ -5,15 +5,10 @@ import math
 
 import numpy as np
 import pytest
-from own_topologies import Ring
 
-from autotvm_opevo.reporting.knob_graphs import Knob, positions
-from autotvm_opevo.topology import Factorization, InducedSubgraph
-from autotvm_opevo.topology.serialization import from_json
 from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
     DevicesLeft,
-    KnobsMapped,
     MachineMeasured,
     MeasuringBegan,
     RunEnded,
@@ -104,48 +99,6 @@ def test_numpys_numbers_are_written(tmp_path):
     )
     (event,) = read(tmp_path / "journal")
     assert (event.phases, event.learned_from) == ({"running": 1.5}, {"dense": {"a.json": 2}})
-
-
-def test_of_a_large_part_of_a_graph_the_whole_graph_is_written(tmp_path):
-    whole = Factorization(2**20, 3)
-    small, large = ([tile for tile in whole if tile[2] <= limit] for limit in (2, 2**18))
-    knobs = {"small": InducedSubgraph(whole, small), "large": InducedSubgraph(whole, large)}
-    RunLog(tmp_path / "journal").write(KnobsMapped.of({"dense": knobs}))
-    (event,) = read(tmp_path / "journal")
-    found = event.knobs["dense"]
-    assert list(from_json(*found["small"])) == small
-    assert repr(from_json(*found["large"])) == repr(whole)
-
-
-def test_a_topology_of_ones_own_is_written_if_it_is_small(tmp_path):
-    class Things(Ring):
-        """Values that JSON does not have."""
-
-        things = (object, frozenset("a"), complex(1))
-
-        def __getitem__(self, index):
-            return self.things[self._check_index(index)]
-
-        def index(self, value):
-            return self.things.index(value)
-
-        def neighbours(self, value):
-            return [one for one in self.things if one is not value]
-
-    knobs = {
-        "ring": Ring(5),
-        "large": Ring(10**12),
-        "part": InducedSubgraph(Ring(10**12), [1, 2]),
-        "things": Things(3),
-    }
-    RunLog(tmp_path / "journal").write(KnobsMapped.of({"dense": knobs}))
-    (event,) = read(tmp_path / "journal")
-    found = {name: from_json(*knob) for name, knob in event.knobs["dense"].items()}
-    assert found.keys() == {"ring", "things"}
-    assert list(found["ring"].neighbours(0)) == [1, 4]
-    ring = Knob("ring", "number", latencies={0: [0.5]}, full=found["ring"])
-    assert sorted(ring.edges) == [(0, 1), (0, 4), (1, 2), (2, 3), (3, 4)]
-    assert np.isfinite(positions(ring.topology)).all()
 
 
 def test_the_phases_of_all_runs_and_lost_devices_are_read_back(tmp_path):
