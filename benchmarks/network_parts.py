@@ -232,7 +232,7 @@ def cold(size: float, roofline: Roofline) -> float:
     """
     speeds = [speed for read, speed in roofline.bandwidths if read <= size]
     hot = speeds[-1] if speeds else roofline.bandwidth
-    return size / roofline.memory_bandwidth - size / hot
+    return size / roofline.bandwidths[-1][1] - size / hot
 
 
 def _again(run: Callable[[], Any], seconds: float) -> float:

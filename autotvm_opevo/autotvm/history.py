@@ -40,14 +40,11 @@ logger = logging.getLogger(__name__)
 
 
 class _Trials(NamedTuple):
-    """Of one task: one of its inputs, and the configurations and fitnesses of its records, which
-    are of one origin or more.
-    """
+    """Of one task: one of its inputs, and the configurations and fitnesses of its records."""
 
     example: MeasureInput
     configs: list[str]  # JSON, which takes a tenth of the memory of a `ConfigEntity`
     fitnesses: list[float]
-    origins: list[str]
 
 
 class History:
@@ -72,16 +69,16 @@ class History:
         text = f"{pluralize(sum(used), 'record')} of {pluralize(len(used), 'task')}"
         return text + (f"; {unused} are of other templates or kinds of device" if unused else "")
 
-    def add(self, records: Iterable[Record], origin: str = "loaded records") -> None:
-        """Add records, and where they come from, for reports."""
+    def add(self, records: Iterable[Record]) -> None:
+        """Add records."""
         for measured, result in records:
-            trials = self._of_task(measured, origin)
+            trials = self._of_task(measured)
             trials.configs.append(json.dumps(measured.config.to_json_dict()))
             trials.fitnesses.append(fitness(result))
 
-    def read(self, path: Path, origin: str) -> None:
+    def read(self, path: Path, name: str) -> None:
         """Add the records of a log, at least one. It repeats the input of a task with each of them,
-        which is parsed once.
+        which is parsed once. `name` is the log's in warnings.
         """
         tasks: dict[str, _Trials] = {}
         left_out: Counter[str] = Counter()  # records that cannot be used, by the reason
@@ -89,7 +86,7 @@ class History:
             key = json.dumps(fields.input)
             try:
                 if key not in tasks and (record := parse(line)):
-                    tasks[key] = self._of_task(record[0], origin)
+                    tasks[key] = self._of_task(record[0])
             except UnknownOption as error:
                 left_out[str(error)] += 1
                 continue
@@ -102,15 +99,13 @@ class History:
             why = unusable or about(path, "leave it out, or check its name")
             raise ValueError(f"history must be logs of AutoTVM, {path} has no record{why}")
         for why, count in left_out.items():
-            logger.warning("%s of %s left out, %s", pluralize(count, "record"), origin, why)
+            logger.warning("%s of %s left out, %s", pluralize(count, "record"), name, why)
 
-    def _of_task(self, example: MeasureInput, origin: str) -> _Trials:
+    def _of_task(self, example: MeasureInput) -> _Trials:
         """The trials of a task, to which some are added."""
         key = key_of(example.target, example.task)
         tasks = self._trials.setdefault(example.task.name, {})
-        trials = tasks.setdefault(key, _Trials(example, [], [], []))
-        if origin not in trials.origins:
-            trials.origins.append(origin)
+        trials = tasks.setdefault(key, _Trials(example, [], []))
         self._sources.pop(key, None)
         return trials
 
@@ -159,9 +154,7 @@ def _source(trials: _Trials) -> Source | None:
         with suppress(Exception):
             entity = ConfigEntity.from_json_dict(json.loads(config))
             results.setdefault(knobs.space.index(knobs.configuration(entity)), value)
-    return (
-        Source(knobs.space, results, ", ".join(trials.origins)) if any(results.values()) else None
-    )
+    return Source(knobs.space, results) if any(results.values()) else None
 
 
 def read_history(files: Iterable[str | PathLike[str]], log: Path) -> History:

@@ -203,7 +203,7 @@ def tune_network(
         if learns:
             own = {state.key for state in states}
             others = [records for task, records in store.by_task.items() if task not in own]
-            known.add(chain.from_iterable(others), str(store.path))
+            known.add(chain.from_iterable(others))
         kind = make_tuner.func
         is_search = isinstance(kind, type) and issubclass(kind, SearchTuner)
         # others propose a whole batch, which has to fill the builders where one follows the other

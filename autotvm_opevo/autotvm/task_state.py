@@ -16,10 +16,8 @@ from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, failure, fastest, key_of, seconds
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.tuner import SearchTuner, TunerFactory
-from autotvm_opevo.search.transfer import count_origins
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.record_lines import task_name
-from autotvm_opevo.tuning.run_log import THIS_RUN
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 from autotvm_opevo.tuning.workers import stop_tvm_pool
 
@@ -123,8 +121,8 @@ class TaskState(task_state.TaskState):
             if isinstance(other.tuner, SearchTuner):
                 source = other.tuner.as_source()
                 if any(source.results.values()):  # a tuner gets results by the batch
-                    sources.append(source._replace(origin=THIS_RUN))
-        self.learned_from = count_origins(tuner.learn_from(sources))
+                    sources.append(source)
+        tuner.learn_from(sources)
 
     def _propose(self, size: int, others: Sequence[TaskState]) -> list[ConfigEntity]:
         """Ask the tuner for up to `size` configurations to measure.

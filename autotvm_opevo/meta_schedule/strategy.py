@@ -31,7 +31,7 @@ from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.task_search import TaskSearch
 from autotvm_opevo.search.opevo import OpEvo
 from autotvm_opevo.search.space import Space
-from autotvm_opevo.search.transfer import Source, count_origins
+from autotvm_opevo.search.transfer import Source
 from autotvm_opevo.tuning.prior import read_prior
 
 logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
@@ -193,13 +193,14 @@ class OpEvoStrategy(PySearchStrategy):
         self._left -= len(self._batch)
         return self._batch or None
 
-    def teach(self, search: TaskSearch, target: Target, others: Iterable[Source]) -> dict[str, int]:
+    def teach(self, search: TaskSearch, target: Target, others: Iterable[Source]) -> set[str]:
         """Let a task's search learn from other tasks of this run that have a success, from the
-        history, and from what this package knows of its target; returns from how many sources it
-        does, by their origin.
+        history, and from what this package knows of its target; returns the origins of what is
+        used.
         """
         taught = [source for source in others if any(source.results.values())]
-        return count_origins(search.learn_from([*taught, *self.history, *prior(target)]))
+        used = search.learn_from([*taught, *self.history, *prior(target)])
+        return {source.origin for source in used}
 
     def notify_runner_results(
         self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]

@@ -16,7 +16,6 @@ from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.search.opevo import OpEvo
 from autotvm_opevo.search.space import Configuration
 from autotvm_opevo.search.transfer import Source
-from autotvm_opevo.tuning.run_log import THIS_RUN
 
 logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
 
@@ -43,7 +42,7 @@ class TaskSearch:
         self._index = decisions.space.index
         # by a candidate's index in the space; 0 for a rejected one
         self._fitness: dict[int, float] = {}
-        self.source = decisions.by_role(self._fitness)._replace(origin=THIS_RUN)
+        self.source = decisions.by_role(self._fitness)
         # by index, what is being measured, oldest first
         self._pending: dict[int, MeasureCandidate] = {}
         # simple configurations of each sketch in turn, once all random ones were rejected

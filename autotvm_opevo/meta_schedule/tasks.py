@@ -122,6 +122,7 @@ class TaskState(task_state.TaskState):
         self._strategy, self._rand_state = strategy, rand_state
         progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind_of(task))
         super().__init__(task, task_name(task), workload_key(self.mod), progress)
+        self.learned_from: set[str] = set()  # the origins of what the search learned from last
         records = store.records(self)
         for record in records:
             latency = seconds(record.run_secs)

@@ -14,7 +14,6 @@ others' let expect.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
 from itertools import chain, zip_longest
@@ -53,7 +52,7 @@ class Source(NamedTuple):
 
     space: Space
     results: Mapping[int, float]
-    origin: str = ""  # where they come from, for reports, such as a file
+    origin: str = ""  # where they come from, such as a file; empty if that does not matter
 
 
 class SharedKnob(KnobCoordinates):
@@ -277,15 +276,6 @@ def source_of(entry: tuple[Space, Sequence[Configuration], Sequence[float]]) -> 
             f"{len(configurations)}"
         )
     return Source(space, dict(zip(map(space.index, configurations), map(check_fitness, fitnesses))))
-
-
-def count_origins(sources: Iterable[Source]) -> dict[str, int]:
-    """How many of the sources come from where, in the order of their first one.
-
-    >>> count_origins(Source(Space({}), {}, f"{name}.json") for name in "aba")
-    {'a.json': 2, 'b.json': 1}
-    """
-    return dict(Counter(source.origin for source in sources))
 
 
 def thin_out(ranked: Sequence[T], size: int) -> list[T]:

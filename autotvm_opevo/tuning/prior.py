@@ -16,9 +16,6 @@ from autotvm_opevo.search.space import Space
 from autotvm_opevo.search.transfer import Source
 from autotvm_opevo.topology.serialization import from_json
 
-# Their origin, for reports.
-COMMON_LAYERS = "bundled tuning records"
-
 
 @lru_cache(maxsize=2)
 def read_prior(path: Path) -> Mapping[str, Sequence[Source]]:
@@ -31,5 +28,5 @@ def read_prior(path: Path) -> Mapping[str, Sequence[Source]]:
                 space.index(dict(zip(space.knobs, values))): result
                 for *values, result in entry["results"]
             }
-            sources[entry.get("template", "")].append(Source(space, results, COMMON_LAYERS))
+            sources[entry.get("template", "")].append(Source(space, results))
     return dict(sources)

@@ -53,11 +53,6 @@ class Roofline:
         """Bytes per second of reading the fewest bytes; 0 if unknown."""
         return self.bandwidths[0][1] if self.bandwidths else 0.0
 
-    @property
-    def memory_bandwidth(self) -> float:
-        """Bytes per second of reading the most bytes, more than caches hold; 0 if unknown."""
-        return self.bandwidths[-1][1] if self.bandwidths else 0.0
-
     def latency(self, flop: float, size: float) -> float:
         """Seconds for `flop` operations on `size` bytes, at least; what caches hold is free."""
         bandwidth = next(

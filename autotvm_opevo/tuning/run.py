@@ -227,10 +227,7 @@ class TuningRun(ABC):
                 limits=limits,
                 memory_bound=memory_bound,
                 sizes=sizes,
-                flops=roofline.flops if roofline.flops < inf else 0.0,
-                memory_bandwidth=roofline.memory_bandwidth,
                 bandwidth=roofline.bandwidth,
-                threads=roofline.threads,
             )
         )
         self._threads = roofline.threads
@@ -388,8 +385,7 @@ class TuningRun(ABC):
         if self._measurer.seconds_running:
             self.phases["running"], rest = self._measurer.seconds_running, "building"
         self.phases[rest] = max(0.0, self._end - self._budget.start - sum(self.phases.values()))
-        learned = {task.key: dict(task.learned_from) for task in self._tasks if task.learned_from}
-        self._run_log.write(RunEnded(self.phases, self.stop_reason, learned))
+        self._run_log.write(RunEnded(self.phases, self.stop_reason))
 
     def _compare(self, compare: Callable[[], Comparison]) -> None:
         """Compare before and after; an error here must not cost the result of hours of tuning."""

@@ -32,9 +32,6 @@ from autotvm_opevo.tuning.race import Estimate, Race
 # The file name in a MetaSchedule work directory.
 FILE_NAME = "journal"
 
-# Origin of what other tasks teach while they are tuned, in the same run.
-THIS_RUN = "this run"
-
 Positive = Annotated[float, msgspec.Meta(gt=0, le=1e300)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 ByTask = dict[str, NotNegative]
@@ -72,16 +69,12 @@ class KnobsMapped(Event):
 
 class MachineMeasured(Event):
     """The seconds that each task takes at least, for which of them the memory is the reason, the
-    bytes of their tensors; and operations per second, bytes per second of large and of small
-    arrays, and the threads of TVM's kernels."""
+    bytes of their tensors; and bytes per second of small arrays."""
 
     limits: ByTask
     memory_bound: list[str] = msgspec.field(default_factory=list)
     sizes: ByTask = msgspec.field(default_factory=dict)
-    flops: NotNegative = 0.0
-    memory_bandwidth: NotNegative = 0.0
     bandwidth: NotNegative = 0.0
-    threads: int = 0
 
 
 class MeasuringBegan(Event):
@@ -127,12 +120,10 @@ class DevicesLeft(Event):
 
 
 class RunEnded(Event):
-    """Seconds of each phase of a run; why it ended, as in `TuningResult`; and how many others each
-    task learned from, by their origin."""
+    """Seconds of each phase of a run, and why it ended, as in `TuningResult`."""
 
     phases: dict[str, NotNegative]
     stop_reason: str = ""
-    learned_from: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
 
 
 class BestWritten(Event):

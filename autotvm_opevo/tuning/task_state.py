@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,7 +26,6 @@ class TaskState(ABC):
         self.limit = 0.0  # seconds by the machine's roofline, at least; 0 if unknown
         self.failures: Counter[str] = Counter()  # by the kind of error
         self._errors: Counter[str] = Counter()  # by message, which records of earlier calls lack
-        self.learned_from: Mapping[str, int] = {}  # how many other tasks, by their origin
 
     @property
     @abstractmethod

@@ -144,7 +144,6 @@ class TestFiles:
         best = write(tmp_path / "own.best.json", records(matmul_task(16), 1))
         history = read_history([other, str(other), tmp_path / "link.json", best], own)
         ((source),) = history.sources("tests/matmul", CPU)
-        assert source.origin == str(other)
         assert source.space.knobs["tile_y"].product == 32
         assert len(source.results) == 6
         assert not read_history([own, best], tmp_path / "link.json")
@@ -218,11 +217,6 @@ class TestFiles:
         ):
             read(file)
         assert file.read_text() == content
-
-    def test_a_task_in_two_logs_has_both_as_its_origin(self, tmp_path):
-        files = [write(tmp_path / name, records(matmul_task(32))) for name in ("a.json", "b.json")]
-        ((source),) = read_history(files, tmp_path / "own.json").sources("tests/matmul", CPU)
-        assert source.origin == ", ".join(map(str, files))
 
 
 def create(template, args):

@@ -23,10 +23,10 @@ from autotvm_opevo.meta_schedule import (
 from autotvm_opevo.meta_schedule.database import commit, fitness
 from autotvm_opevo.meta_schedule.history import describe_history, read_history
 from autotvm_opevo.meta_schedule.strategy import prior
+from autotvm_opevo.meta_schedule.task_search import TaskSearch
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
 from autotvm_opevo.tuning.record_lines import seconds
-from autotvm_opevo.tuning.run_log import FILE_NAME, RunEnded, read
 from benchmarks import relax_prior
 
 
@@ -138,44 +138,61 @@ def test_without_transfer_there_is_no_history(yesterday):
         OpEvoStrategy(transfer=False, history=yesterday)
 
 
-def learned_from(folder):
-    """Of each run in a work directory that learned from something."""
-    ended = (event for event in read(folder / FILE_NAME) if isinstance(event, RunEnded))
-    return [event.learned_from for event in ended if event.learned_from]
+@pytest.fixture
+def learned(monkeypatch):
+    """The sources that each task's search learned from last."""
+    used, learn_from = {}, TaskSearch.learn_from
+
+    def remembered(search, others):
+        used[search] = learn_from(search, others)
+        return used[search]
+
+    monkeypatch.setattr(TaskSearch, "learn_from", remembered)
+    return used
 
 
-def test_a_network_says_what_it_learns_from(yesterday, tmp_path, capsys):
+def origins(sources):
+    return [source.origin for source in sources if source.origin]
+
+
+def test_a_network_says_what_it_learns_from(yesterday, tmp_path, capsys, learned):
     folder, options = tmp_path / "mlp", {"evaluate": False}
     tune_module(*workloads.mlp(), folder, 16, history=[yesterday, folder], **options)
-    assert "learning from 12 records of 1 task\n" in capsys.readouterr().err
-    (learned,) = learned_from(folder)
-    assert {str(yesterday), "this run"} < set().union(*learned.values())
+    said = capsys.readouterr().err
+    assert "learning from 12 records of 1 task\n" in said
+    assert "nothing was learned" not in said
+    used = [source for sources in learned.values() for source in sources]
+    assert str(yesterday) in origins(used)
+    assert any(source.results is search.source.results for source in used for search in learned)
     options["strategy"] = "evolutionary"
     with pytest.raises(ValueError, match="transfer and history are for the default strategy"):
         tune_module(*workloads.mlp(), folder, 4, history=yesterday, **options)
 
 
-def test_networks_in_one_work_directory_learn_from_each_other_and_not_from_themselves(tmp_path):
+def test_networks_in_one_work_directory_learn_from_each_other_and_not_from_themselves(
+    tmp_path, learned
+):
     """Also with a strategy of one's own whose history is the work directory."""
     # as similar to the network's layers as common layers are
     one_row = workloads.operator("matmul", [(1, 128), (128, 64)])
     tune_module(*one_row, tmp_path, 4, evaluate=False)
-    (tmp_path / FILE_NAME).unlink()
-    for trials, strategy in [(2, None), (4, OpEvoStrategy(seed=0, history=tmp_path))]:
-        tune_module(*workloads.mlp(), tmp_path, trials, strategy=strategy, evaluate=False)
-    first, second = learned_from(tmp_path)
-    assert {counts.get(str(tmp_path)) for counts in first.values()} == {1}
-    assert {counts.get(str(tmp_path)) for counts in second.values()} <= {1, None}
+    learned.clear()
+    tune_module(*workloads.mlp(), tmp_path, 2, evaluate=False)
+    assert max(map(origins, learned.values()), key=len) == [str(tmp_path)]
+    learned.clear()
+    strategy = OpEvoStrategy(seed=0, history=tmp_path)
+    tune_module(*workloads.mlp(), tmp_path, 4, strategy=strategy, evaluate=False)
+    assert max(map(len, map(origins, learned.values()))) <= 1
 
 
-def test_records_of_the_same_network_for_another_target_are_learned_from(tmp_path):
+def test_records_of_the_same_network_for_another_target_are_learned_from(tmp_path, learned):
     first, second = tmp_path / "first", tmp_path / "second"
     product = workloads.operator("matmul", [(64, 64), (64, 64)])
     tune_module(*product, first, 4, evaluate=False)
     write_for_another_target(first, second)
+    learned.clear()
     assert tune_module(*product, second, 4, evaluate=False).measured == 4
-    (learned,) = learned_from(second)
-    assert [counts[str(second)] for counts in learned.values()] == [1]
+    assert list(map(origins, learned.values())) == [[str(second)]]
 
 
 def test_a_history_that_no_task_can_use_is_named(yesterday, tmp_path, capsys):

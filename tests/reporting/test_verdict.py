@@ -100,7 +100,7 @@ def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
     started = RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 2e6, CONV2D: 1e6})
     limits, sizes = {DENSE: 0.8e-3, CONV2D: 0.5e-3}, {DENSE: 4e6, CONV2D: 1e6}
     record(log, started)
-    record(log, MachineMeasured(limits, [DENSE], sizes, flops=2e11, memory_bandwidth=3e10))
+    record(log, MachineMeasured(limits, [DENSE], sizes))
     record(log, BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
     text = answers(log)["How good?"]
     assert text.startswith(
