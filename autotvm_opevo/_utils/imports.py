@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
-import sys
 from collections.abc import Callable
-from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 # The versions that TVM's frontends can read; the same as in the extra ``onnx``.
@@ -44,31 +40,8 @@ def require(module: str, name: str, lacks: Callable[[], str], what_to_do: str) -
                 problem = absent() if is_absent else f"{what} lacks a module: {error}"
             raise RequirementError(problem, what_to_do) from error
 
-    _remove_memoize_folder_at_exit()
     tvm = load("tvm", "a TVM that", lambda: "no TVM: there is no module 'tvm'")
     number = getattr(tvm, "__version__", "of unknown version")
     version = f"TVM {number} in {getattr(tvm, '__path__', '?')[0]}"
     load(module, f"{version}, whose {name}", lambda: f"{version}, {lacks()}")
     return version
-
-
-_MEMOIZE_FOLDER = ".pkl_memoize_py3"
-_memoize_folders: set[Path] = set()
-
-
-def _remove_memoize_folder_at_exit() -> None:
-    """Remove, at exit, the empty folder that some TVMs and their workers create on import."""
-    folder = Path.cwd() / _MEMOIZE_FOLDER
-    if folder not in _memoize_folders:
-        _memoize_folders.add(folder)
-        atexit.register(_remove_if_unused, folder)
-
-
-def _remove_if_unused(folder: Path) -> None:
-    caches = getattr(
-        getattr(sys.modules.get("tvm.contrib.pickle_memoize"), "Cache", None), "cache_by_key", {}
-    )
-    if any(cache.save_at_exit for cache in caches.values()):
-        return  # TVM writes into the folder after this
-    with suppress(OSError):  # there is none, or it has files
-        folder.rmdir()
