@@ -32,7 +32,6 @@ def main(
     tuners: Sequence[str] = tuple(NAMES),
     methods: Sequence[str] = ("OpEvo", NO_TRANSFER, "OpEvo-published"),
     name: str = "compare",
-    published_pictures: bool = False,
 ) -> None:
     """Run the command. `tuners` are allowed, and run by default, but for the one without transfer;
     `methods` are compared with each other one; `name` is the module's, followed by its own
@@ -83,8 +82,7 @@ def main(
         }
         plots.draw(together, f"{len(merged)} search spaces", options.picture)
     if options.publish:
-        pictures = options.out / "pictures" if published_pictures else None
-        publish.publish(options.publish, text, name, arguments, pictures, summary(results))
+        publish.publish(options.publish, text, name, arguments, summary(results))
     print(text)
 
 

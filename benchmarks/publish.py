@@ -8,7 +8,6 @@ in between.
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 import textwrap
 from argparse import ArgumentParser, ArgumentTypeError
@@ -47,11 +46,10 @@ def publish(
     text: str,
     name: str,
     arguments: Sequence[str] | None,
-    pictures: Path | None = None,
     summary: str | None = None,
 ) -> None:
-    """Write a section's text and pictures, and its summary into the page that has its markers; both
-    start with the command ``python -m benchmarks.NAME ARGUMENTS``.
+    """Write a section's text, and its summary into the page that has its markers; both start with
+    the command ``python -m benchmarks.NAME ARGUMENTS``.
 
     Parameters
     ----------
@@ -63,25 +61,15 @@ def publish(
         Of the benchmark's module, followed by its own arguments.
     arguments : sequence of str, optional
         The command line; by default that of the process.
-    pictures : Path, optional
-        A folder of pictures, which replace those of the section.
     summary : str, optional
         Markdown for the page; by default the text.
     """
     command = _command(name, sys.argv[1:] if arguments is None else arguments)
     tables = PAGES / "tables"
     tables.mkdir(exist_ok=True)
-    links = ""
-    if pictures:
-        shutil.rmtree(tables / section, ignore_errors=True)
-        shutil.copytree(pictures, tables / section)
-        links = "\n" + "".join(
-            f"![{path.stem}]({section}/{path.name})\n"
-            for path in sorted((tables / section).iterdir())
-        )
     # an orphan is in no table of contents
     (tables / f"{section}.md").write_text(
-        f"---\norphan: true\n---\n\n# {section}\n\n{command}\n\n{_wrap(text.strip())}\n{links}"
+        f"---\norphan: true\n---\n\n# {section}\n\n{command}\n\n{_wrap(text.strip())}\n"
     )
     begin, end = f"<!-- {section} -->", f"<!-- end of {section} -->"
     for page in PAGES.glob("*.md"):

@@ -32,7 +32,6 @@ def main(arguments: list[str] | None = None) -> None:
         [f"{tuner}{value}" for value in values],
         methods=[f"{tuner}{default}"],
         name=f"sensitivity {parameter}",
-        published_pictures=True,
     )
 
 
