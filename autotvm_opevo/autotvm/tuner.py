@@ -19,7 +19,7 @@ from autotvm_opevo._utils.text import describe, milliseconds
 from autotvm_opevo.autotvm.history import History, is_cpu, prior
 from autotvm_opevo.autotvm.log import Record, fitness, key_of
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.search.base import FIRST_BATCH, Search
+from autotvm_opevo.search.base import Search, batch_limit
 from autotvm_opevo.search.opevo import OpEvo
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.search.transfer import Source
@@ -149,8 +149,7 @@ class SearchTuner(Tuner):
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
         """Propose up to `batch_size` new configurations; empty only when the space is exhausted.
 
-        With a surrogate, the first batches have at most 8, and each of the others a quarter of the
-        results there are.
+        With a surrogate, at most 8 at first, and later a quarter of the results there are.
         """
         self._learn_prior()
         asked = self._search.ask(self.batch_size(batch_size))
@@ -162,7 +161,7 @@ class SearchTuner(Tuner):
         """
         if not self._search.can_transfer:  # without a surrogate
             return most
-        return min(most, max(FIRST_BATCH, len(self._search.results) // 4))
+        return min(most, batch_limit(len(self._search.results)))
 
     def _learn_prior(self) -> None:
         """Learn from the bundled tuning records, if nothing has been learned yet."""

@@ -22,8 +22,7 @@ from autotvm_opevo.search.space import Configuration, Space
 
 logger = logging.getLogger(__name__)
 
-# How many configurations a search may propose before it has results, since all would be random;
-# later, a quarter of the results.
+# Before there are results, when all are random; see `batch_limit`.
 FIRST_BATCH = 8
 # Random draws before a space of at most _MAX_ENUMERATED points is enumerated, and before walks take
 # their place in a larger one.
@@ -307,3 +306,13 @@ def check_fitness(fitness: Any) -> float:
             f"fitness must be a finite number of at least 0 (0 for a failure), {fitness!r} given"
         )
     return float(fitness)
+
+
+def batch_limit(results: int) -> int:
+    """How many configurations to propose before there are more results: a quarter as many, since
+    others would be next to random, and at least 8.
+
+    >>> [batch_limit(results) for results in (0, 32, 48, 100)]
+    [8, 8, 12, 25]
+    """
+    return max(FIRST_BATCH, results // 4)

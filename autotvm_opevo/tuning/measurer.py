@@ -18,7 +18,7 @@ from itertools import count
 from math import inf
 from typing import Any, NamedTuple
 
-from autotvm_opevo.search.base import FIRST_BATCH
+from autotvm_opevo.search.base import FIRST_BATCH, batch_limit
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 from autotvm_opevo.tuning.workers import WorkerPool
 
@@ -85,11 +85,11 @@ class Measurer(ABC):
         return self.building <= self._builds and len(self._trials) <= most
 
     def is_ahead(self, task: TaskProgress) -> bool:
-        """Whether a task is to wait for results: while a quarter as many, and two for each device,
-        are unfinished. There may be builders for more, whose candidates would be next to random.
-        After the first results it does not wait while a device has nothing to run.
+        """Whether a task is to wait for results: while as many as `batch_limit`, and two for each
+        device, are unfinished. There may be builders for more, whose candidates would be next to
+        random. After the first results it does not wait while a device has nothing to run.
         """
-        enough = task.pending >= max(FIRST_BATCH, 2 * self._devices, task.trials // 4)
+        enough = task.pending >= max(batch_limit(task.trials), 2 * self._devices)
         devices_run = len(self._trials) - self.building >= self._devices
         return enough and (devices_run or task.trials < FIRST_BATCH)
 
