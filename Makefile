@@ -34,7 +34,7 @@ PARALLEL := --dist loadfile --no-loadscope-reorder
 # Tests start TVM a hundred times, which takes twice as long if its modules are compiled each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-tvm tune tune-network tune-relax test test-autotvm test-meta-schedule docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-transfer figures clean
+.PHONY: help setup setup-tvm tune tune-network tune-relax test test-autotvm test-meta-schedule docs lint soak release-check bench bench-sensitivity bench-hardware bench-network bench-transfer figures clean
 ifndef SUITES
 .NOTPARALLEL:
 endif
@@ -53,7 +53,6 @@ help:
 	@echo "make bench              compare all tuners on the recorded search spaces with 20 seeds (20 minutes)"
 	@echo "make bench-sensitivity  vary OpEvo's parameters on the same search spaces (3 minutes)"
 	@echo "make bench-hardware     reproduce the paper's Tables 1 to 3 on this device (a night)"
-	@echo "make bench-overhead     measure the tuners' own time (half an hour)"
 	@echo "make bench-network      compare tune_network with XGBTuner on whole networks (an hour)"
 	@echo "make bench-transfer     compare OpEvo with and without results of other shapes (3 minutes; ARGS=FOLDER of landscapes of devices)"
 	@echo "make figures            draw the paper's Figures 1 and 2"
@@ -124,7 +123,7 @@ bench-sensitivity: setup
 	@$(RUN) -m benchmarks.sensitivity q $(ARGS)
 	@$(RUN) -m benchmarks.sensitivity lambda $(ARGS)
 
-bench-hardware bench-overhead bench-network bench-transfer: bench-%: setup
+bench-hardware bench-network bench-transfer: bench-%: setup
 	@$(RUN) -m benchmarks.$* $(ARGS)
 
 figures: setup
