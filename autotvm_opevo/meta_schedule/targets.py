@@ -175,6 +175,14 @@ def _seconds(target: Target, tensors: list[te.Tensor]) -> float:
     """See `tuning.roofline.Seconds`."""
     shapes = [[int(extent) for extent in tensor.shape] for tensor in tensors]
     arrays = [tvm.runtime.tensor(np.ones(shape, "float32")) for shape in shapes]
+    library: Any = tvm.compile(_schedule(tensors), target)
+    run = library.mod.time_evaluator(
+        "main", tvm.cpu(), number=1, repeat=REPEATS, min_repeat_ms=REPEAT_MS
+    )
+    return float(min(run(*arrays).results))
+
+
+def _schedule(tensors: list[te.Tensor]) -> tvm.IRModule:
     schedule = Schedule(te.create_prim_func(tensors))
     block = schedule.get_sblock(tensors[-1].op.name)
     local = schedule.cache_write(block, 0, "local")
@@ -188,8 +196,4 @@ def _seconds(target: Target, tensors: list[te.Tensor]) -> float:
         schedule.vectorize(last)
     schedule.parallel(first)
     schedule.decompose_reduction(block, k)
-    library: Any = tvm.compile(schedule.mod, target)
-    run = library.mod.time_evaluator(
-        "main", tvm.cpu(), number=1, repeat=REPEATS, min_repeat_ms=REPEAT_MS
-    )
-    return float(min(run(*arrays).results))
+    return schedule.mod

@@ -74,7 +74,7 @@ def measure(te: Any, seconds: Seconds, threads: int) -> Roofline:
 def measure_flops(te: Any, seconds: Seconds) -> float:
     """float32 operations per second of a machine's best matrix product; see `measure`."""
     return max(
-        2.0 * _PARTS * _DEPTH * math.prod(block) / seconds(_block_product(te, *block))
+        2.0 * _PARTS * _DEPTH * math.prod(block) / seconds(block_product(te, *block))
         for block in _BLOCKS
     )
 
@@ -88,7 +88,7 @@ def _sum(te: Any, size: int, threads: int) -> list[Any]:
     return [a, te.compute((parts, width), lambda i, v: te.sum(a[i, k, v], axis=k), name="b")]
 
 
-def _block_product(te: Any, rows: int, columns: int) -> list[Any]:
+def block_product(te: Any, rows: int, columns: int) -> list[Any]:
     """Many products of the same small matrices, into blocks that stay in registers."""
     a = te.placeholder((_DEPTH, rows), name="a")
     b = te.placeholder((_DEPTH, columns), name="b")

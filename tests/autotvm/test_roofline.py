@@ -1,14 +1,14 @@
 """The limits of this machine's CPU, and what they say of tasks."""
 
-from pathlib import Path
-
 import pytest
 import tvm
+from assembly import assert_stays_in_registers
 from small_templates import matmul_task
 from tvm import autotvm
 
+from autotvm_opevo.autotvm import targets
 from autotvm_opevo.autotvm.targets import measure_roofline, work
-from autotvm_opevo.tuning.roofline import Roofline
+from autotvm_opevo.tuning.roofline import Roofline, block_product
 
 
 def dense(dtype="float32"):
@@ -48,9 +48,11 @@ def test_this_machine_has_limits():
     assert roofline.threads >= 1
 
 
-@pytest.mark.soak
-def test_wide_vectors_are_faster():
-    """Or the block of the matrix product is not in registers."""
-    if "avx2" not in Path("/proc/cpuinfo").read_text():
-        pytest.skip("this CPU has no wide vectors")
-    assert measure_roofline("llvm -mcpu=core-avx2").flops > 1.5 * measure_roofline("llvm").flops
+@pytest.mark.parametrize(
+    ("cpu", "block", "registers"),
+    [("core-avx2", (5, 16), ("ymm", 10)), ("skylake-avx512", (8, 32), ("zmm", 16))],
+)
+def test_the_block_of_the_matrix_product_stays_in_registers(cpu, block, registers):
+    tensors = block_product(tvm.te, *block)
+    kernel = tvm.build(targets._schedule(tensors[-1]), tensors, f"llvm -mcpu={cpu}")
+    assert_stays_in_registers(kernel.get_source("asm"), *registers)

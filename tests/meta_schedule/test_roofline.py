@@ -1,18 +1,17 @@
 """The limits of this machine's CPU, and what they say of tasks."""
 
-from pathlib import Path
-
 import pytest
 import tvm
+from assembly import assert_stays_in_registers
 from relax_modules import network_with
 from tvm import relax, te, topi
 
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower_as_imported
-from autotvm_opevo.meta_schedule import as_target
+from autotvm_opevo.meta_schedule import as_target, targets
 from autotvm_opevo.meta_schedule.targets import measure_roofline, work
 from autotvm_opevo.networks import relax as workloads
-from autotvm_opevo.tuning.roofline import Roofline
+from autotvm_opevo.tuning.roofline import Roofline, block_product
 
 CPU = as_target("llvm")
 
@@ -69,12 +68,11 @@ def test_this_machine_has_limits_and_those_of_other_targets_are_unknown():
     assert measure_roofline(as_target("nvidia/geforce-rtx-3090")) == Roofline()
 
 
-@pytest.mark.soak
-def test_wide_vectors_are_faster():
-    """Or the block of the matrix product is not in registers."""
-    if "avx2" not in Path("/proc/cpuinfo").read_text():
-        pytest.skip("this CPU has no wide vectors")
-    assert (
-        measure_roofline(as_target("llvm -mcpu=core-avx2")).flops
-        > 1.5 * measure_roofline(CPU).flops
-    )
+@pytest.mark.parametrize(
+    ("cpu", "block", "registers"),
+    [("core-avx2", (5, 16), ("ymm", 10)), ("skylake-avx512", (8, 32), ("zmm", 16))],
+)
+def test_the_block_of_the_matrix_product_stays_in_registers(cpu, block, registers):
+    tensors = block_product(te, *block)
+    library = tvm.compile(targets._schedule(tensors), as_target(f"llvm -mcpu={cpu}"))
+    assert_stays_in_registers(library.mod.inspect_source("asm"), *registers)
