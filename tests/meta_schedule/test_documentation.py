@@ -44,10 +44,12 @@ def succeeds(example):
     return os.waitpid(child, 0)[1] == 0
 """
 BLOCKS = """
+import numpy as np
 from autotvm_opevo.tuning import comparison
 
 comparison._EVALUATION_SECONDS = 0.5
-network = relax.operator("matmul", [(8, 64), (64, 32)])
+SHAPES = [(8, 64), (64, 32)]
+network = relax.operator("matmul", SHAPES)
 
 def run(block):
     mod, params = network
@@ -57,7 +59,9 @@ def run(block):
         functions = {variable.name_hint: one for variable, one in lowered.functions.items()}
         (operator,) = (one for name, one in functions.items() if name != "main")
         mod = type(lowered)({"main": operator})
-    exec(block, {"mod": mod, "params": params, "target": target, "work_dir": "tir"})
+    arrays = [np.ones(shape, "float32") for shape in SHAPES]
+    given = {"mod": mod, "params": params, "target": target, "work_dir": "tir", "arrays": arrays}
+    exec(block, given)
 
 failed = [block for block in %r if not succeeds(lambda: run(block))]
 sys.exit("\\n\\n".join(["failed:", *failed]) if failed else 0)
