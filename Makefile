@@ -130,4 +130,4 @@ figures: setup
 	@$(RUN) tutorials/draw_topologies.py $(ARGS)
 
 clean:
-	rm -rf .venv build dist docs/_build docs/tutorials *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .pkl_memoize_py3 build dist docs/_build docs/tutorials *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

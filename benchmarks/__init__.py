@@ -1,5 +1,5 @@
-"""The paper's operators, tuners compared on recorded landscapes, and their overhead; never imported
-by the package.
+"""The paper's operators, and tuners compared on recorded landscapes; never imported by the
+package.
 """
 
 import os

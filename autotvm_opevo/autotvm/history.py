@@ -78,7 +78,7 @@ class History:
 
     def read(self, path: Path, name: str) -> None:
         """Add the records of a log, at least one. It repeats the input of a task with each of them,
-        which is parsed once. `name` is the log's in warnings.
+        which is parsed once. `name` is what warnings call the log.
         """
         tasks: dict[str, _Trials] = {}
         left_out: Counter[str] = Counter()  # records that cannot be used, by the reason

@@ -22,7 +22,8 @@ from autotvm_opevo.search.space import Configuration, Space
 
 logger = logging.getLogger(__name__)
 
-# Before there are results, when all are random; see `batch_limit`.
+# How many configurations to propose before there are results, since all would be random; see
+# `batch_limit`.
 FIRST_BATCH = 8
 # Random draws before a space of at most _MAX_ENUMERATED points is enumerated, and before walks take
 # their place in a larger one.
@@ -310,7 +311,7 @@ def check_fitness(fitness: Any) -> float:
 
 def batch_limit(results: int) -> int:
     """How many configurations to propose before there are more results: a quarter as many, since
-    others would be next to random, and at least 8.
+    more would be next to random, and at least 8.
 
     >>> [batch_limit(results) for results in (0, 32, 48, 100)]
     [8, 8, 12, 25]

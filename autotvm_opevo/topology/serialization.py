@@ -34,7 +34,7 @@ def to_json(graph: Graph) -> list[Any]:
         return ["number", list(graph)]
     if isinstance(graph, Categorical):
         return ["choice", list(graph)]
-    raise TypeError(f"{graph!r} given, only topologies of this package can be written as JSON")
+    raise TypeError(f"only topologies of this package can be written as JSON, {graph!r} given")
 
 
 def from_json(kind: str, *arguments: Any) -> Topology:

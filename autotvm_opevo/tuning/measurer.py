@@ -85,9 +85,10 @@ class Measurer(ABC):
         return self.building <= self._builds and len(self._trials) <= most
 
     def is_ahead(self, task: TaskProgress) -> bool:
-        """Whether a task is to wait for results: while as many as `batch_limit`, and two for each
-        device, are unfinished. There may be builders for more, whose candidates would be next to
-        random. After the first results it does not wait while a device has nothing to run.
+        """Whether a task is to wait for results: while as many as `batch_limit`, or two for each
+        device if that is more, are unfinished. There may be builders for more, whose candidates
+        would be next to random. After the first results it does not wait while a device has nothing
+        to run.
         """
         enough = task.pending >= max(batch_limit(task.trials), 2 * self._devices)
         devices_run = len(self._trials) - self.building >= self._devices

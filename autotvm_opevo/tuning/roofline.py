@@ -16,7 +16,7 @@ from typing import Any
 _READS = tuple(1 << bits for bits in range(22, 29))
 # Rows and columns of the block of a matrix product that stays in registers, for vectors of up to 8
 # and of 16 numbers; its depth; and how many such products are one measurement.
-_BLOCKS = ((5, 16), (8, 32))
+BLOCKS = ((5, 16), (8, 32))
 _DEPTH, _PARTS = 256, 4096
 # How often both are measured, of which the best counts, and the shortest duration of one
 # measurement, in milliseconds.
@@ -75,7 +75,7 @@ def measure_flops(te: Any, seconds: Seconds) -> float:
     """float32 operations per second of a machine's best matrix product; see `measure`."""
     return max(
         2.0 * _PARTS * _DEPTH * math.prod(block) / seconds(block_product(te, *block))
-        for block in _BLOCKS
+        for block in BLOCKS
     )
 
 

@@ -309,8 +309,8 @@ class Runs:
 
 
 def _builtin(value: Any) -> Any:
-    """A scalar of numpy as Python's."""
-    return value.item()
+    """A scalar of numpy as Python's; any other value of a knob as text."""
+    return value.item() if hasattr(value, "item") else repr(value)
 
 
 def _known(values: Mapping[str, float]) -> dict[str, float]:

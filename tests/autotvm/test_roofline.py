@@ -8,7 +8,7 @@ from tvm import autotvm
 
 from autotvm_opevo.autotvm import targets
 from autotvm_opevo.autotvm.targets import measure_roofline, work
-from autotvm_opevo.tuning.roofline import Roofline, block_product
+from autotvm_opevo.tuning.roofline import BLOCKS, Roofline, block_product
 
 
 def dense(dtype="float32"):
@@ -49,10 +49,12 @@ def test_this_machine_has_limits():
 
 
 @pytest.mark.parametrize(
-    ("cpu", "block", "registers"),
-    [("core-avx2", (5, 16), ("ymm", 10)), ("skylake-avx512", (8, 32), ("zmm", 16))],
+    ("block", "cpu", "registers"),
+    [(BLOCKS[0], "core-avx2", ("ymm", 10)), (BLOCKS[1], "skylake-avx512", ("zmm", 16))],
 )
-def test_the_block_of_the_matrix_product_stays_in_registers(cpu, block, registers):
+def test_the_block_of_the_matrix_product_stays_in_registers(block, cpu, registers):
     tensors = block_product(tvm.te, *block)
-    kernel = tvm.build(targets._schedule(tensors[-1]), tensors, f"llvm -mcpu={cpu}")
+    kernel = tvm.build(
+        targets._schedule(tensors[-1]), tensors, f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"
+    )
     assert_stays_in_registers(kernel.get_source("asm"), *registers)

@@ -2,7 +2,9 @@
 
 import math
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,10 +34,13 @@ from autotvm_opevo.meta_schedule import (
     tune_network,
 )
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
+from autotvm_opevo.meta_schedule.network import NetworkRun
 from autotvm_opevo.meta_schedule.store import untuned_networks
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.record_lines import seconds
+from autotvm_opevo.tuning.roofline import Roofline
+from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress
 
 
 @pytest.mark.soak
@@ -44,6 +49,24 @@ def test_a_transformer_encoder_is_tuned_and_its_outputs_match(tmp_path):
     assert result.trials == 22
     assert all(row.trials >= 1 for row in result.rows)
     assert result.comparison.outputs_match
+
+
+def test_tasks_that_hardly_matter_begin_with_two_trials_and_wait_for_no_other():
+    limits = {"product": 1e-3, "other": 1e-4, "softmax": 1e-5}
+    tasks = [
+        SimpleNamespace(key=key, limit=limit, progress=TaskProgress(kind="any"))
+        for key, limit in limits.items()
+    ]
+    run = SimpleNamespace(
+        _measurer=SimpleNamespace(runner=LocalRunner.__new__(LocalRunner)),
+        _measure_limits=lambda *_: Roofline(),
+        _target=cpu(),
+        _tasks=tasks,
+        _operators=[Operator(1, (i,)) for i in range(3)],
+    )
+    NetworkRun._measure_machine(run)
+    assert [task.progress.first_round for task in tasks] == [sys.maxsize, sys.maxsize, 2]
+    assert [task.progress.kind for task in tasks] == ["any", "any", "softmax"]
 
 
 def test_of_a_network_without_anything_to_tune_no_work_directory_is_left(tmp_path):

@@ -11,7 +11,7 @@ from autotvm_opevo.lowering.network import lower_as_imported
 from autotvm_opevo.meta_schedule import as_target, targets
 from autotvm_opevo.meta_schedule.targets import measure_roofline, work
 from autotvm_opevo.networks import relax as workloads
-from autotvm_opevo.tuning.roofline import Roofline, block_product
+from autotvm_opevo.tuning.roofline import BLOCKS, Roofline, block_product
 
 CPU = as_target("llvm")
 
@@ -69,10 +69,12 @@ def test_this_machine_has_limits_and_those_of_other_targets_are_unknown():
 
 
 @pytest.mark.parametrize(
-    ("cpu", "block", "registers"),
-    [("core-avx2", (5, 16), ("ymm", 10)), ("skylake-avx512", (8, 32), ("zmm", 16))],
+    ("block", "cpu", "registers"),
+    [(BLOCKS[0], "core-avx2", ("ymm", 10)), (BLOCKS[1], "skylake-avx512", ("zmm", 16))],
 )
-def test_the_block_of_the_matrix_product_stays_in_registers(cpu, block, registers):
+def test_the_block_of_the_matrix_product_stays_in_registers(block, cpu, registers):
     tensors = block_product(te, *block)
-    library = tvm.compile(targets._schedule(tensors), as_target(f"llvm -mcpu={cpu}"))
+    library = tvm.compile(
+        targets._schedule(tensors), as_target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}")
+    )
     assert_stays_in_registers(library.mod.inspect_source("asm"), *registers)

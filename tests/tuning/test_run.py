@@ -138,6 +138,18 @@ def run_log(tmp_path):
     return [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
 
 
+def test_a_task_begins_with_no_more_trials_than_its_first_round_has(tmp_path):
+    tasks = [Task("conv2d", 0, math.inf), Task("pool", 0, math.inf)]
+    tasks[1].progress.first_round = 2
+    operators = [Operator(1, (0,)), Operator(1, (1,))]
+    measurer = Inverter()
+    Measurer.__init__(measurer, batch=8, builds=1, devices=1)
+    run = Run(tasks, operators, Budget(16), 8, Store(tmp_path))
+    run.display = ProgressDisplay(16, file=io.StringIO())
+    measure(run, measurer)
+    assert [task.finished for task in tasks] == [[8], [2, 6]]
+
+
 def test_it_announces_the_budget_and_run_logs_the_network(run, tmp_path, screen):
     run.announce("OpEvo, seed 0", "log", ["kept at default: 1"])
     assert (

@@ -2,6 +2,7 @@
 
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
     DevicesLeft,
+    KnobsMapped,
     MachineMeasured,
     MeasuringBegan,
     RunEnded,
@@ -101,6 +103,12 @@ def test_numpys_numbers_are_written(tmp_path):
     )
     (event,) = read(tmp_path / "journal")
     assert event.phases == {"running": 1.5, "building": 2.0}
+
+
+def test_values_of_a_knob_that_json_lacks_are_written_as_text(tmp_path):
+    RunLog(tmp_path / "journal").write(KnobsMapped({"dense": {"k": ["choice", [Fraction(1, 2)]]}}))
+    (event,) = read(tmp_path / "journal")
+    assert event.knobs == {"dense": {"k": ["choice", ["Fraction(1, 2)"]]}}
 
 
 def test_the_phases_of_all_runs_and_lost_devices_are_read_back(tmp_path):
