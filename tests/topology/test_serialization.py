@@ -43,7 +43,9 @@ def test_what_is_written_is_read(topology):
 
 @pytest.mark.parametrize("topology", [Ring(5), InducedSubgraph(Ring(5), [0, 1])], ids=repr)
 def test_a_topology_of_ones_own_is_refused(topology):
-    with pytest.raises(TypeError, match=r"Ring\(5\) given, only topologies of this package"):
+    with pytest.raises(
+        TypeError, match=r"only topologies of this package can be written as JSON, Ring\(5\) given"
+    ):
         to_json(topology)
 
 
