@@ -34,12 +34,10 @@ from typing import Any
 import numpy as np
 import tvm.topi  # noqa: F401  registers the templates
 from scipy.stats import spearmanr
-from tvm import autotvm
 from tvm.autotvm.task import Task
-from tvm.autotvm.task.task import deserialize_args
 
 from autotvm_opevo.autotvm.space import Knob
-from benchmarks import markdown, publish, runs
+from benchmarks import markdown, publish, replay, runs
 from benchmarks.landscape import INSTANTIATION_ERROR
 from benchmarks.resume import read
 from benchmarks.tables import summary, tables
@@ -73,7 +71,7 @@ class Pool:
             meta = json.loads(str(file["meta"]))
             self.index, self.time, self.error = file["index"], file["time"], file["error"]
         self.name = path.stem
-        self.task = _task(meta)
+        self.task = replay.task_of(meta)
         self._arguments = meta["args"]
         self._entities: Sizes = {}
         for name, transform in self.task.config_space.space_map.items():
@@ -139,14 +137,6 @@ class Pool:
         """Features and the logarithms of run times, of what ran."""
         ran = ~np.isnan(self.time)
         return self.features(self.index[ran]), np.log(self.time[ran])
-
-
-def _task(meta: dict[str, Any]) -> Task:
-    def hashable(value: Any) -> Any:
-        return tuple(map(hashable, value)) if isinstance(value, list) else value
-
-    arguments = deserialize_args(hashable(meta["args"]))
-    return autotvm.task.create(meta["template"], arguments, meta["target"])
 
 
 class Regression:

@@ -8,7 +8,8 @@ A file is a ``.npz`` of
 - ``error``, uint8 [rows], optional: AutoTVM's error number; by default failures are run-time errors
   on the device,
 - ``meta``, JSON: ``name``, ``device``, ``problem``, ``source``, ``knobs`` and their ``values``;
-  and, if AutoTVM can create the space, ``operator`` and ``target``.
+  and, if AutoTVM can create the space, ``target`` and either ``operator``, a name, or ``template``
+  and ``args``.
 """
 
 from __future__ import annotations

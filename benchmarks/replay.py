@@ -20,6 +20,7 @@ from tvm import autotvm, te
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure import Builder, Runner
 from tvm.autotvm.task import Task
+from tvm.autotvm.task.task import deserialize_args
 
 from benchmarks import operators
 from benchmarks.landscape import Landscape, knob_values
@@ -34,7 +35,17 @@ def has_template(landscape: Landscape) -> bool:
     """Whether AutoTVM can lower the landscape's configurations, as XGBTuner's loop features
     require.
     """
-    return "operator" in landscape.metadata
+    return "operator" in landscape.metadata or "template" in landscape.metadata
+
+
+def task_of(meta: dict[str, Any]) -> Task:
+    """Create the task of a ``template`` with ``args`` for a ``target``, as JSON has them."""
+
+    def hashable(value: Any) -> Any:
+        return tuple(map(hashable, value)) if isinstance(value, list) else value
+
+    arguments = deserialize_args(hashable(meta["args"]))
+    return autotvm.task.create(meta["template"], arguments, meta["target"])
 
 
 def task(landscape: Landscape, hidden: bool = True) -> Task:
@@ -58,7 +69,9 @@ def task(landscape: Landscape, hidden: bool = True) -> Task:
                 f"landscape {landscape.name} has gaps, which its template cannot know: replay "
                 "it with hidden=True"
             )
-        made = operators.task(landscape.metadata["operator"], landscape.metadata["target"])
+        meta = landscape.metadata
+        is_named = "operator" in meta
+        made = operators.task(meta["operator"], meta["target"]) if is_named else task_of(meta)
         if knob_values(made.config_space) != landscape.values:
             raise ValueError(
                 f"landscape {landscape.name} was recorded from another version of its "

@@ -27,6 +27,8 @@ GOALS = (0.90, 0.95, 0.99)
 # Of the ratios in a summary, and of seconds.
 GOAL = 0.95
 BASELINE = "XGB"
+# More landscapes than these are not named above the averages over them.
+_MANY = 20
 # To build and run a trial, as in make tune.
 SECONDS_PER_TRIAL = 0.4
 _SECONDS = (
@@ -250,7 +252,8 @@ def _average(by: Curves, tuners: list[str], results: list[Run]) -> str:
             ]
         )
     table = markdown.table([*_header(by), "ms per trial"], rows)
-    return f"Averages over {'; '.join(by)}:\n\n{table}"
+    names = f"{len(by)} search spaces" if len(by) > _MANY else "; ".join(by)
+    return f"Averages over {names}:\n\n{table}"
 
 
 def per_landscape(by: Curves) -> str:
