@@ -27,7 +27,7 @@ GOALS = (0.90, 0.95, 0.99)
 # Of the ratios in a summary, and of seconds.
 GOAL = 0.95
 BASELINE = "XGB"
-# More landscapes than these are not named above the averages over them.
+# More landscapes than these are not named above averages over them, and have no table each.
 _MANY = 20
 # To build and run a trial, as in make tune.
 SECONDS_PER_TRIAL = 0.4
@@ -97,7 +97,7 @@ def tables(results: list[Run], methods: Iterable[str]) -> str:
     ]
     whole = [overall(results, ran)] if len(groups) > 1 else []
     pooled, of_each = ratios(results)
-    each = ["## Each search space", of_each, per_landscape(by)]
+    each = ["## Each search space", of_each, per_landscape(by) if len(by) <= _MANY else ""]
     return "\n\n".join(filter(None, [*whole, pooled, *parts, _NOTES, *each])) + "\n"
 
 
