@@ -259,7 +259,6 @@ class NetworkRun(TuningRun):
         known = len(store.records)
         loaded, size = 0, round_size(known, budget.trials, len(tasks), batch)
         for task in tasks:
-            task.limit = store.run_log.runs.limits.get(task.key, 0.0)
             loaded += task.resume(store.by_task[task.key], size, store.confirmed.get(task.key))
         self._unrelated = known - loaded
         self.best = BestFile(tasks, network, store)
@@ -271,11 +270,9 @@ class NetworkRun(TuningRun):
         knobs = {task.key: knobs_to_json(task.space.knobs) for task in self._tasks}
         self._run_log.write(KnobsMapped(knobs))
         if not isinstance(self._measurer.runner, LocalRunner):
-            for task in self._tasks:
-                task.limit = 0.0  # of this machine, if an earlier run had it
             return
         target = self._tasks[0].task.target
-        roofline = self._measure_limits(
+        roofline = self._measure_bounds(
             partial(call_once, __package__, measure_roofline, str(target)),
             lambda task: work(task.task),
             partial(THIS_MACHINE.cannot_run, target),

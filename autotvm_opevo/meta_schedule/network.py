@@ -53,7 +53,7 @@ from autotvm_opevo.tuning.workers import ForkServer, call_once
 
 # Maximum number of trials in a round of a strategy of TVM's, as in TVM; it may propose fewer.
 _MAX_ROUND = 64
-# A task with a smaller share of the latency, all being at their limits, begins with so few trials.
+# A task with a smaller share of the latency, all being at their bounds, begins with so few trials.
 _SMALL_SHARE, _FEW = 0.01, 2
 
 
@@ -350,16 +350,16 @@ class NetworkRun(TuningRun):
         """See `TuningRun`."""
         if not isinstance(self._measurer.runner, LocalRunner):
             return
-        roofline = self._measure_limits(
+        roofline = self._measure_bounds(
             partial(call_once, WORKER_MODULE, measure_roofline, self._target),
             lambda task: work(task.mod),
             partial(THIS_MACHINE.cannot_run, self._target),
         )
         if not roofline:
             return
-        limits = [o.count * task.limit for o, task in zip(self._operators, self._tasks)]
-        for task, limit in zip(self._tasks, limits):
-            if limit < _SMALL_SHARE * sum(limits):
+        bounds = [o.count * task.bound for o, task in zip(self._operators, self._tasks)]
+        for task, bound in zip(self._tasks, bounds):
+            if bound < _SMALL_SHARE * sum(bounds):
                 task.progress.first_round = _FEW
                 task.progress.kind = task.key  # others do not wait for what it finds
 

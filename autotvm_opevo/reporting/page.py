@@ -45,7 +45,7 @@ _COLUMNS = {
     "best, ms": "best",
     "GFLOPS": "gflops",
     "GB/s": "gbytes",
-    "of bound": "limit",
+    "of bound": "bound",
     "lowest at trial": "best_trial",
     "trials": "trials",
     "failed": "failed",
@@ -201,8 +201,8 @@ def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
     operator = next(operator for operator in log.operators if task in operator.tasks)
     runs, spent = log.runs, float(task.elapsed[-1]) if len(task.elapsed) else 0.0
     solved, is_fastest = task.best < math.inf, task.latency <= operator.fastest.latency
-    of_tasks = runs.flop, runs.sizes, runs.limits
-    flop, size, limit = (solved and known.get(task.run_log_key, 0.0) for known in of_tasks)
+    of_tasks = runs.flop, runs.sizes, runs.bounds
+    flop, size, bound = (solved and known.get(task.run_log_key, 0.0) for known in of_tasks)
     memory = " (memory)" if task.run_log_key in runs.memory_bound else ""
     successes = [(i, trial) for i, trial in enumerate(task.trials, 1) if not trial.failure]
     return {
@@ -213,7 +213,7 @@ def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
         "best": milliseconds(task.latency) if solved else "-",
         "gflops": f"{flop / task.latency / 1e9:.1f}" if flop else "",
         "gbytes": f"{size / task.latency / 1e9:.1f}" if size else "",
-        "limit": f"{min(1.0, limit / task.latency):.0%}{memory}" if limit else "",
+        "bound": f"{min(1.0, bound / task.latency):.0%}{memory}" if bound else "",
         "best_trial": int(task.latencies.argmin()) + 1 if solved else "",
         "trials": len(task),
         "failed": f"{sum(task.failures.values()) / len(task):.0%}",

@@ -25,7 +25,7 @@ _MAX_NAMES = 2
 # An operator that reaches more of its bound has little left that is worth a trial.
 _AT_LIMIT = 0.9
 # Limits that an operator exceeds by more were measured while the machine was slower: they are no
-# limits.
+# bounds.
 _MAX_REACHED = 1.5
 
 # The share of its bound that each operator reaches; empty if that is unknown.
@@ -48,10 +48,10 @@ def verdict(log: TuningLog) -> dict[str, str]:
 
 
 def _reached(log: TuningLog) -> Reached:
-    """What was not measured, such as moving data, is taken to be at its limit."""
-    limits = {op: log.runs.limits.get(op.fastest.run_log_key) for op in log.solved}
-    unknown = math.fsum(operator.seconds for operator, limit in limits.items() if not limit)
-    reached = {op: limit / op.fastest.latency if limit else 1.0 for op, limit in limits.items()}
+    """What was not measured, such as moving data, is taken to be at its bound."""
+    bounds = {op: log.runs.bounds.get(op.fastest.run_log_key) for op in log.solved}
+    unknown = math.fsum(operator.seconds for operator, bound in bounds.items() if not bound)
+    reached = {op: bound / op.fastest.latency if bound else 1.0 for op, bound in bounds.items()}
     is_known = unknown <= MAX_UNKNOWN * log.seconds
     return reached if is_known and max(reached.values(), default=0.0) <= _MAX_REACHED else {}
 
@@ -101,7 +101,7 @@ def _how_good(log: TuningLog, reached: Reached) -> str:
         text += f", {gflops:{'.0f' if gflops >= 10 else '.2g'}} GFLOPS"
     if not reached:
         why = "tune_network measures it if it is this machine's CPU"
-        if log.runs.limits:
+        if log.runs.bounds:
             why = "the machine was slower when it was measured, or new operators have come since"
         text += f"; how fast this device can be is unknown: {why}"
         if len(log.solved) > 1:

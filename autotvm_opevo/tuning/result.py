@@ -36,7 +36,7 @@ class Row:
     share: float  # of the network's latency, between 0 and 1
     failures: str = ""  # kinds of errors, and how often they occurred
     dominant_error: str = ""  # the most common one's message while all trials fail
-    limit: float = 0.0  # seconds that no trial can be below; 0 if unknown
+    bound: float = 0.0  # seconds that no trial can be below; 0 if unknown
 
     @property
     def works(self) -> bool:
@@ -50,7 +50,7 @@ def _lines(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         best = ("-", "-", "-", "-")
         if row.works:
-            bound = f"{min(1.0, row.limit / row.latency):.0%}" if row.limit else "-"
+            bound = f"{min(1.0, row.bound / row.latency):.0%}" if row.bound else "-"
             best = (milliseconds(row.latency), f"{row.gflops:.1f}", f"{row.share:.0%}", bound)
         cells.append((row.name, str(row.trials), *best, row.failures))
     width = min(42, max((len(row.name) for row in rows), default=4))
@@ -222,7 +222,7 @@ class TuningResult:
         after an error.
     comparison_error : str
         Why they could not be compared; empty otherwise.
-    limit : float
+    bound : float
         Latency in seconds that the tuned operators cannot be below. An operator whose own is
         unknown counts as measured; 0 if they are more than 5% of the latency.
     phases : dict of str to float
@@ -247,7 +247,7 @@ class TuningResult:
     unrelated: int = 0
     comparison: Comparison | None = None
     comparison_error: str = ""
-    limit: float = 0.0
+    bound: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
     aligned: int = 0
     threads: int = 0
@@ -267,10 +267,10 @@ class TuningResult:
             lines.append(
                 f"sum of the tuned operators, as measured: {milliseconds(self.latency)} ms"
             )
-        if self.limit:
+        if self.bound:
             lines.append(
-                f"at this machine's roofline bounds they would take {milliseconds(self.limit)} ms, "
-                f"{self.limit / self.latency:.0%} of that"
+                f"at this machine's roofline bounds they would take {milliseconds(self.bound)} ms, "
+                f"{self.bound / self.latency:.0%} of that"
             )
         if self.aligned:
             lines.append(describe_aligned(self.aligned))

@@ -102,6 +102,8 @@ class TuningRun(ABC):
     ) -> None:
         self._tasks, self._operators, self._budget, self._batch = tasks, operators, budget, batch
         self.store, self._run_log = store, store.run_log
+        for task in tasks:
+            task.bound = self._run_log.runs.bounds.get(task.key, 0.0)
         self._end = budget.start
         self._resumed = self.trials
         self._comparison: Comparison | None = None
@@ -173,6 +175,8 @@ class TuningRun(ABC):
         try:
             if self.left > 0:
                 self._task_scheduler, self._rng = task_scheduler, rng
+                for task in self._tasks:
+                    task.bound = 0.0  # these trials may run on another device
                 with open_measurer() as self._measurer:
                     self._measure_machine()
                     self._measure_and_confirm()
@@ -199,7 +203,7 @@ class TuningRun(ABC):
     def write_best(self) -> None:
         """Write the best file, with what is known now."""
 
-    def _measure_limits(
+    def _measure_bounds(
         self,
         measure: Callable[[], Roofline],
         work: Callable[[Any], Work],
@@ -216,15 +220,15 @@ class TuningRun(ABC):
         except (OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
             return None
-        limits, sizes, memory_bound = {}, {}, []
+        bounds, sizes, memory_bound = {}, {}, []
         for task in self._tasks:
             flop, sizes[task.key] = work(task)
-            task.limit = limits[task.key] = roofline.latency(flop, sizes[task.key])
-            if 0 < task.limit == roofline.latency(0.0, sizes[task.key]):
+            task.bound = bounds[task.key] = roofline.latency(flop, sizes[task.key])
+            if 0 < task.bound == roofline.latency(0.0, sizes[task.key]):
                 memory_bound.append(task.key)
         self._run_log.write(
             MachineMeasured(
-                limits=limits,
+                bounds=bounds,
                 memory_bound=memory_bound,
                 sizes=sizes,
                 bandwidth=roofline.bandwidth,
@@ -410,12 +414,12 @@ class TuningRun(ABC):
     def result(self) -> TuningResult:
         """The result so far."""
         latency = self._latency()
-        limit = unknown = 0.0
+        bound = unknown = 0.0
         for operator in self._operators:
             task = min((self._tasks[i] for i in operator.tasks), key=lambda task: task.latency)
             if task.latency < inf:
-                limit += operator.count * min(task.limit or inf, task.latency)
-                unknown += operator.count * task.latency if not task.limit else 0.0
+                bound += operator.count * min(task.bound or inf, task.latency)
+                unknown += operator.count * task.latency if not task.bound else 0.0
         return TuningResult(
             rows=self._rows(),
             latency=latency,
@@ -426,7 +430,7 @@ class TuningRun(ABC):
             log_file=self.store.path,
             comparison=self._comparison,
             comparison_error=self._comparison_error,
-            limit=limit if unknown <= MAX_UNKNOWN * latency else 0.0,
+            bound=bound if unknown <= MAX_UNKNOWN * latency else 0.0,
             phases=dict(self.phases),
             threads=self._threads,
         )
@@ -445,7 +449,7 @@ class TuningRun(ABC):
                 share=share,
                 failures=", ".join(f"{kind} {n}" for kind, n in task.failures.most_common()),
                 dominant_error=task.dominant_error,
-                limit=task.limit,
+                bound=task.bound,
             )
             for task, share in zip(self._tasks, parts)
         ]

@@ -71,7 +71,7 @@ class MachineMeasured(Event):
     """The seconds that each task takes at least, for which of them the memory is the reason, the
     bytes of their tensors; and bytes per second of small arrays."""
 
-    limits: ByTask
+    bounds: ByTask
     memory_bound: list[str] = msgspec.field(default_factory=list)
     sizes: ByTask = msgspec.field(default_factory=dict)
     bandwidth: NotNegative = 0.0
@@ -240,11 +240,11 @@ class Runs:
     runs_ended: int = 0
     devices_left: list[str] = field(default_factory=list)  # their addresses
     # By task, the last that is known: see `RunStarted`, `KnobsMapped`, `MachineMeasured`, and
-    # `BestConfirmed`. Bandwidths are of small arrays when the limit was measured.
+    # `BestConfirmed`. Bandwidths are of small arrays when the bound was measured.
     names: dict[str, str] = field(default_factory=dict)
     knobs: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     flop: dict[str, float] = field(default_factory=dict)
-    limits: dict[str, float] = field(default_factory=dict)
+    bounds: dict[str, float] = field(default_factory=dict)
     sizes: dict[str, float] = field(default_factory=dict)
     bandwidths: dict[str, float] = field(default_factory=dict)
     confirmed: dict[str, BestConfirmed] = field(default_factory=dict)
@@ -262,11 +262,11 @@ class Runs:
             elif isinstance(event, KnobsMapped):
                 self.knobs.update(event.knobs)
             elif isinstance(event, MachineMeasured):
-                limits = _known(event.limits)
-                self.limits.update(limits)
+                bounds = _known(event.bounds)
+                self.bounds.update(bounds)
                 self.sizes.update(_known(event.sizes))
-                self.bandwidths.update(dict.fromkeys(limits, event.bandwidth))
-                self.memory_bound = (self.memory_bound - limits.keys()) | {*event.memory_bound}
+                self.bandwidths.update(dict.fromkeys(bounds, event.bandwidth))
+                self.memory_bound = (self.memory_bound - bounds.keys()) | {*event.memory_bound}
             elif isinstance(event, MeasuringBegan):
                 self.measuring_since.append(event.time)
                 self._forget_comparison()  # which was of an earlier best

@@ -23,7 +23,7 @@ class TaskState(ABC):
     def __init__(self, task: Any, name: str, key: str, progress: TaskProgress) -> None:
         self.task, self.name, self.key, self.progress = task, name, key, progress
         self.latency = inf  # of the best trial, in seconds
-        self.limit = 0.0  # seconds by the machine's roofline, at least; 0 if unknown
+        self.bound = 0.0  # seconds by the machine's roofline, at least; 0 if unknown
         self.failures: Counter[str] = Counter()  # by the kind of error
         self._errors: Counter[str] = Counter()  # by message, which records of earlier calls lack
 

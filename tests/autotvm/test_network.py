@@ -63,14 +63,14 @@ def configurations(log):
     ]
 
 
-def test_limits_of_an_earlier_call_are_this_machine_s(tmp_path):
+def test_bounds_of_an_earlier_call_are_this_machine_s(tmp_path):
     log = tmp_path / "log.json"
     first = tune(log, 6)
     run_log = RunLog(f"{log}.journal")
     run_log.write(MachineMeasured(dict.fromkeys(run_log.runs.names, 1e-6)))
-    assert [row.limit for row in tune(log, 6).rows] == [1e-6] * len(first.rows)
+    assert [row.bound for row in tune(log, 6).rows] == [1e-6] * len(first.rows)
     # these trials may run on another device
-    assert [row.limit for row in tune(log, 8).rows] == [0.0] * len(first.rows)
+    assert [row.bound for row in tune(log, 8).rows] == [0.0] * len(first.rows)
 
 
 class TestExtraction:

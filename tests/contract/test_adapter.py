@@ -216,8 +216,8 @@ class TestTuned:
         adapter, result = tuned
         assert (result.trials, result.measured, result.stop_reason) == (8, 8, "trials")
         assert len(set(adapter.configurations())) == len(adapter.configurations()) == 8
-        assert all(row.works and row.limit > 0 for row in result.rows)
-        assert 0 < result.limit <= result.latency
+        assert all(row.works and row.bound > 0 for row in result.rows)
+        assert 0 < result.bound <= result.latency
         assert f"log: {adapter.log}\nbest: {result.best_file}" in str(result)
         assert result.best_file in (adapter.best, adapter.best.parent)
 
@@ -282,6 +282,7 @@ class TestTuned:
         result = copy.tune(8, seconds=None, evaluate=True)
         assert result.comparison.outputs_match
         assert "outputs match" in str(result)
+        assert result.bound > 0  # as the earlier call measured it
         (log,) = open_logs([copy.log])
         assert log.runs.latency == tuple(
             pytest.approx(result.comparison.race.latency(i).value) for i in (0, 1)

@@ -52,14 +52,14 @@ def test_a_transformer_encoder_is_tuned_and_its_outputs_match(tmp_path):
 
 
 def test_tasks_that_hardly_matter_begin_with_two_trials_and_wait_for_no_other():
-    limits = {"product": 1e-3, "other": 1e-4, "softmax": 1e-5}
+    bounds = {"product": 1e-3, "other": 1e-4, "softmax": 1e-5}
     tasks = [
-        SimpleNamespace(key=key, limit=limit, progress=TaskProgress(kind="any"))
-        for key, limit in limits.items()
+        SimpleNamespace(key=key, bound=bound, progress=TaskProgress(kind="any"))
+        for key, bound in bounds.items()
     ]
     run = SimpleNamespace(
         _measurer=SimpleNamespace(runner=LocalRunner.__new__(LocalRunner)),
-        _measure_limits=lambda *_: Roofline(),
+        _measure_bounds=lambda *_: Roofline(),
         _target=cpu(),
         _tasks=tasks,
         _operators=[Operator(1, (i,)) for i in range(3)],

@@ -67,7 +67,7 @@ def test_an_operator_without_a_successful_trial_comes_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("limit", "confirmed", "next_step"),
+    ("bound", "confirmed", "next_step"),
     [
         (0.95e-3, [], "Nothing: use the result."),
         (0.95e-3, [1.02e-3], "Nothing: use the result."),
@@ -76,10 +76,10 @@ def test_an_operator_without_a_successful_trial_comes_first(tmp_path):
     ],
 )
 def test_a_run_that_still_gains_goes_on_unless_every_operator_is_near_its_limit(
-    tmp_path, limit, confirmed, next_step
+    tmp_path, bound, confirmed, next_step
 ):
     log = write(tmp_path / "log.json", np.linspace(2e-3, 1e-3, 32).tolist())
-    record(log, MachineMeasured({DENSE: limit}))
+    record(log, MachineMeasured({DENSE: bound}))
     if confirmed:
         record(log, BestConfirmed(DENSE, autotvm_line(31, latency=1e-3), confirmed))
     assert answers(log)["Converged?"].startswith("No: the last half of the trials brought ")
@@ -98,9 +98,9 @@ def test_how_good_it_is_rests_on_confirmed_timings_where_they_are_longer(tmp_pat
 def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [0.5e-3] * 20, "conv2d")
     started = RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 2e6, CONV2D: 1e6})
-    limits, sizes = {DENSE: 0.8e-3, CONV2D: 0.5e-3}, {DENSE: 4e6, CONV2D: 1e6}
+    bounds, sizes = {DENSE: 0.8e-3, CONV2D: 0.5e-3}, {DENSE: 4e6, CONV2D: 1e6}
     record(log, started)
-    record(log, MachineMeasured(limits, [DENSE], sizes))
+    record(log, MachineMeasured(bounds, [DENSE], sizes))
     record(log, BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
     text = answers(log)["How good?"]
     assert text.startswith(

@@ -17,7 +17,7 @@ from autotvm_opevo._utils import timeouts
 from autotvm_opevo.tuning.result import UNLIMITED, ProgressDisplay, Row, table
 
 ROWS = [
-    Row("conv2d 1x3x8x8", 8, 0.002, 16.0, 0.8, "build timeout 2", limit=0.0015),
+    Row("conv2d 1x3x8x8", 8, 0.002, 16.0, 0.8, "build timeout 2", bound=0.0015),
     Row("dense 8x8", 4, float("inf"), 0.0, 0.0, "runtime device 4", "boom"),
 ]
 

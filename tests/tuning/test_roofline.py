@@ -1,4 +1,4 @@
-"""What is known of a machine's limits, as a function of operations and bytes."""
+"""What is known of a machine's bounds, as a function of operations and bytes."""
 
 import math
 from types import SimpleNamespace
@@ -50,13 +50,13 @@ class Run(TuningRun):
 
 def test_tasks_whose_operations_do_not_limit_them_are_memory_bound(tmp_path):
     work = {"compute": (2e9, 1e6), "memory": (1e6, 2e9), "none": (0.0, 0.0)}
-    tasks = [SimpleNamespace(key=key, progress=TaskProgress(), limit=math.nan) for key in work]
+    tasks = [SimpleNamespace(key=key, progress=TaskProgress(), bound=math.nan) for key in work]
     run = Run(tasks, [], Budget(8), 1, SimpleNamespace(run_log=RunLog(tmp_path / "journal")))
     roofline = Roofline(flops=1e9, bandwidths=((1.0, 1e9),))
-    run._measure_limits(lambda: roofline, lambda task: work[task.key], None)
-    assert [task.limit for task in tasks] == [2.0, 2.0, 0.0]
+    run._measure_bounds(lambda: roofline, lambda task: work[task.key], None)
+    assert [task.bound for task in tasks] == [2.0, 2.0, 0.0]
     known = RunLog(tmp_path / "journal").runs
-    assert known.limits == {"compute": 2.0, "memory": 2.0}
+    assert known.bounds == {"compute": 2.0, "memory": 2.0}
     assert known.memory_bound == {"memory"}
     assert known.sizes == {"compute": 1e6, "memory": 2e9}
     assert known.bandwidths["memory"] == 1e9

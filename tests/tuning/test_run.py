@@ -232,21 +232,21 @@ def test_the_phases_add_up_to_the_duration_and_the_rest_is_building(run, tmp_pat
 
 
 def test_the_network_s_limit_is_that_of_its_fastest_implementations(run):
-    assert run.result().limit == 0  # unknown
-    run._tasks[0].limit = 0.0008  # three times of 1 ms
+    assert run.result().bound == 0  # unknown
+    run._tasks[0].bound = 0.0008  # three times of 1 ms
     result = run.result()
-    assert result.limit == pytest.approx(0.0024)
+    assert result.bound == pytest.approx(0.0024)
     assert "at this machine's roofline bounds they would take 2.400 ms, 80% of that" in str(result)
-    run._tasks[0].limit = 0.0012  # it is measured, too
-    assert run.result().limit == pytest.approx(0.003)
+    run._tasks[0].bound = 0.0012  # it is measured, too
+    assert run.result().bound == pytest.approx(0.003)
 
 
 def test_operators_without_a_bound_count_as_measured_while_they_hardly_matter(run):
-    run._tasks[0].limit = 0.0008  # three times of 1 ms; the other has none
+    run._tasks[0].bound = 0.0008  # three times of 1 ms; the other has none
     run._tasks[1].latency = 0.0001
-    assert run.result().limit == pytest.approx(0.0025)
+    assert run.result().bound == pytest.approx(0.0025)
     run._tasks[1].latency = 0.001
-    assert run.result().limit == 0
+    assert run.result().bound == 0
 
 
 def test_an_error_of_the_evaluation_is_part_of_the_result(run):

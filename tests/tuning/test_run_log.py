@@ -54,7 +54,7 @@ def test_a_write_error_is_logged_once(tmp_path, caplog):
         for one in ([], [0], [math.nan], ["x"])
     ]
     + [
-        {"type": "MachineMeasured", "limits": {"a": -1}},
+        {"type": "MachineMeasured", "bounds": {"a": -1}},
         {"type": "RunEnded", "phases": {"running": "?"}},
     ]
     + [{"type": "KnobsMapped", "knobs": knobs} for knobs in (["a"], {"a": ["b"]}, {"a": {"b": 3}})]
@@ -83,12 +83,12 @@ def test_events_with_what_is_written_no_longer_are_read(tmp_path):
     path = tmp_path / "journal"
     events = [
         {"type": "BestWritten", "aligned": 2, "kept_untuned": 3},
-        {"type": "MachineMeasured", "limits": {"dense": 1e-3}, "flops": 2e11, "threads": 2},
+        {"type": "MachineMeasured", "bounds": {"dense": 1e-3}, "flops": 2e11, "threads": 2},
         {"type": "RunEnded", "phases": {"running": 1.5}, "learned_from": {"dense": {"a.json": 2}}},
     ]
     path.write_text("".join(json.dumps({"time": 1.0, **event}) + "\n" for event in events))
     runs = RunLog(path).runs
-    assert (runs.aligned, runs.limits, runs.phases) == (2, {"dense": 1e-3}, {"running": 1.5})
+    assert (runs.aligned, runs.bounds, runs.phases) == (2, {"dense": 1e-3}, {"running": 1.5})
 
 
 @pytest.mark.parametrize("moment", [-1.0, 1e18, math.nan, math.inf, "now"])
@@ -148,7 +148,7 @@ def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):
     runs = RunLog(run_log.path).runs
     assert (runs.command, runs.budget) == ("autotvm-opevo tune", 100)
     assert runs.names == {"dense": "dense 1x8"}
-    assert (runs.flop, runs.limits) == ({"dense": 2e6}, {"dense": 1e-3})
+    assert (runs.flop, runs.bounds) == ({"dense": 2e6}, {"dense": 1e-3})
     assert (runs.memory_bound, runs.sizes) == ({"dense"}, {"dense": 4e6})
     assert len(runs.measuring_since) == 1
     run_log.write(MachineMeasured({"dense": 1e-3}))
