@@ -3,8 +3,8 @@ much of it as ``--coverage`` asks for.
 
     python -m benchmarks.convert_logs FOLDER LOG ... --device NAME --coverage 0.9
 
-Logs of several tuners are read together. A configuration gets the median of what they measured.
-One that no tuner measured fails in a replay.
+Logs of several tuners are read together. A configuration gets the median of its measurements. One
+that no tuner measured fails in a replay.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tvm.topi  # noqa: F401  registers the templates
+import tvm
+import tvm.topi  # registers the templates
 from tqdm import tqdm
 from tvm.autotvm.measure import MeasureErrorNo
 from tvm.autotvm.task.space import ConfigEntity
 
-from autotvm_opevo.autotvm.log import Fields, known_target, read_fields
+from autotvm_opevo.autotvm.log import Fields, known_target, read_fields, seconds
 from benchmarks import replay
 from benchmarks.landscape import Landscape, dump, knob_values
 
@@ -46,16 +47,20 @@ def main(arguments: list[str] | None = None) -> None:
     )
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
+    written = set()
     try:
         for landscape, size in convert(options.logs, options.device):
             is_covered = len(landscape) >= options.coverage * size
             if is_covered:
+                if landscape.name in written:
+                    sys.exit(f"two tasks are called {landscape.name}: convert their logs apart")
+                written.add(landscape.name)
                 (options.folder / f"{landscape.name}.npz").write_bytes(dump(landscape))
             print(
                 f"{landscape.name}: {len(landscape)} of {size} configurations, "
                 f"{np.isnan(landscape.time).mean():.0%} failed{'' if is_covered else ': left out'}"
             )
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, tvm.TVMError) as problem:
         sys.exit(str(problem))
 
 
@@ -70,7 +75,9 @@ def convert(logs: Iterable[Path], device: str) -> Iterator[tuple[Landscape, int]
     measured: dict[str, dict[int, list[Fields]]] = defaultdict(lambda: defaultdict(list))
     for path in tqdm(list(logs), unit="log", disable=None):
         for _, fields in read_fields(path):
-            measured[json.dumps(fields.input)][fields.config["index"]].append(fields)
+            target, _ = known_target(fields.input[0])
+            key = json.dumps([target, *fields.input[1:3]])
+            measured[key][fields.config["index"]].append(fields)
     for key, results in measured.items():
         yield _landscape(json.loads(key), results, device)
 
@@ -78,12 +85,13 @@ def convert(logs: Iterable[Path], device: str) -> Iterator[tuple[Landscape, int]
 def _landscape(
     task_input: list[Any], results: dict[int, list[Fields]], device: str
 ) -> tuple[Landscape, int]:
-    target, template, arguments = task_input[:3]
-    task = {"template": template, "args": arguments, "target": known_target(target)[0]}
+    target, template, arguments = task_input
+    task = {"template": template, "args": arguments, "target": target}
     space = replay.task_of(task).config_space
     for index, fields in results.items():
         recorded = ConfigEntity.from_json_dict(fields[0].config)
-        if index not in range(len(space)) or str(space.get(index)) != str(recorded):
+        is_known = index in range(space.range_length) and space.is_index_valid(index)
+        if not is_known or str(space.get(index)) != str(recorded):
             raise ValueError(
                 f"configuration {index} of {template} {arguments} is {recorded} in the logs, "
                 "another one in this TVM: convert them with the TVM that wrote them"
@@ -106,9 +114,7 @@ def _landscape(
 def _outcome(measured: Iterable[Fields]) -> tuple[float, int]:
     """Milliseconds and error number of a configuration: it failed if it did each time."""
     results = [fields.result for fields in measured]
-    times = [
-        np.mean(result.costs) for result in results if result.error_no == MeasureErrorNo.NO_ERROR
-    ]
+    times = [seconds(result) for result in results if result.error_no == MeasureErrorNo.NO_ERROR]
     return (1e3 * float(np.median(times)), 0) if times else (np.nan, int(results[0].error_no))
 
 

@@ -252,7 +252,11 @@ def _average(by: Curves, tuners: list[str], results: list[Run]) -> str:
             ]
         )
     table = markdown.table([*_header(by), "ms per trial"], rows)
-    names = f"{len(by)} search spaces" if len(by) > _MANY else "; ".join(by)
+    names = "; ".join(by)
+    if len(by) > _MANY:
+        gaps = {landscape.endswith(HIDDEN) for landscape in by}
+        kind = "" if len(gaps) > 1 else " with gaps" if gaps == {True} else " without gaps"
+        names = f"{len(by)} search spaces{kind}"
     return f"Averages over {names}:\n\n{table}"
 
 
