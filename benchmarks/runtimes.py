@@ -254,7 +254,7 @@ def tune_and_export(
     said = {
         "trials": result.trials,
         "seconds": result.seconds,
-        "bound": result.limit,
+        "bound": result.bound,
         "operators": result.latency,
     }
     (Path(folder) / "tuned.json").write_text(json.dumps(said))
