@@ -96,9 +96,8 @@ def say_if_long(what: str, done: Callable[[], str] = lambda: "") -> Iterator[Non
         while not ended.wait(left()):
             if left():  # another block has said something meanwhile
                 continue
-            taken = round(time.monotonic() - start)  # 0 where the silence began before the block
-            so_far = ", ".join(filter(None, [f"{taken} s so far" if taken else "", done()]))
-            said = ": ".join(filter(None, [what, so_far])).ljust(len(said) if is_terminal else 0)
+            so_far = ", ".join(filter(None, [f"{time.monotonic() - start:.0f} s so far", done()]))
+            said = f"{what}: {so_far}".ljust(len(said) if is_terminal else 0)
             tqdm.write(said, file=sys.stderr, end="\r" if is_terminal else "\n")
             _quiet_since = time.monotonic()
         if said and is_terminal:

@@ -53,8 +53,8 @@ def test_what_takes_long_says_what_it_is_and_what_it_has_done(monkeypatch, capsy
         while "one\n" not in text:
             text += capsys.readouterr().err
     first, *_, last = text.splitlines()
-    assert re.fullmatch(r"counting(: [1-9]\d* s so far)?", first)
-    assert re.fullmatch(r"counting: ([1-9]\d* s so far, )?one", last)
+    assert re.fullmatch(r"counting: \d+ s so far", first)
+    assert re.fullmatch(r"counting: \d+ s so far, one", last)
 
 
 def test_in_a_terminal_a_line_is_written_over(monkeypatch):
@@ -67,7 +67,7 @@ def test_in_a_terminal_a_line_is_written_over(monkeypatch):
         while "much\r" not in terminal.getvalue():
             time.sleep(0.01)
         done.clear()
-        while not re.search(r"(counting|far) *\r", terminal.getvalue()):
+        while not re.search(r"far *\r", terminal.getvalue()):
             time.sleep(0.01)
     *lines, last = terminal.getvalue().removesuffix("\n").split("\r")
     assert "\n" not in "".join(lines)
