@@ -23,9 +23,8 @@ _MANY_FAILURES = 0.25
 # Number of operators that are named.
 _MAX_NAMES = 2
 # An operator that reaches more of its bound has little left that is worth a trial.
-_AT_LIMIT = 0.9
-# Limits that an operator exceeds by more were measured while the machine was slower: they are no
-# bounds.
+_AT_BOUND = 0.9
+# Bounds that an operator exceeds by more were measured while the machine was slower: they are none.
 _MAX_REACHED = 1.5
 
 # The share of its bound that each operator reaches; empty if that is unknown.
@@ -110,7 +109,7 @@ def _how_good(log: TuningLog, reached: Reached) -> str:
             text += f"; {share:.0%} of the time is {_some([op.name for op in slowest])}"
         return f"{text}."
     text += f", {_share_of_bounds(log, reached):.0%} of what the roofline bounds allow"
-    others = [operator for operator, share in reached.items() if share <= _AT_LIMIT]
+    others = [operator for operator, share in reached.items() if share <= _AT_BOUND]
     if others and len(reached) > 1:
         most = max(others, key=lambda operator: operator.seconds * (1 - reached[operator]))
         text += f"; most is left in {most.name}, at {reached[most]:.0%} of its bound"
@@ -182,7 +181,7 @@ def _next(log: TuningLog, reached: Reached, converged: bool) -> str:
                 "Nothing: the best file has the untuned network, which is faster as a whole. "
                 "Trials time each operator alone, in memory of its own."
             )
-        if converged or (reached and min(reached.values()) > _AT_LIMIT):
+        if converged or (reached and min(reached.values()) > _AT_BOUND):
             if runs.latency and runs.latency[1] >= runs.latency[0]:
                 return (
                     "Nothing: the network as a whole was no faster than untuned, so more trials "

@@ -102,10 +102,11 @@ class TuningRun(ABC):
     ) -> None:
         self._tasks, self._operators, self._budget, self._batch = tasks, operators, budget, batch
         self.store, self._run_log = store, store.run_log
-        for task in tasks:
-            task.bound = self._run_log.runs.bounds.get(task.key, 0.0)
         self._end = budget.start
         self._resumed = self.trials
+        if self.left <= 0:  # else they are measured again, where these trials run
+            for task in tasks:
+                task.bound = self._run_log.runs.bounds.get(task.key, 0.0)
         self._comparison: Comparison | None = None
         self._comparison_error = ""
         self._threads = 0
@@ -175,8 +176,6 @@ class TuningRun(ABC):
         try:
             if self.left > 0:
                 self._task_scheduler, self._rng = task_scheduler, rng
-                for task in self._tasks:
-                    task.bound = 0.0  # these trials may run on another device
                 with open_measurer() as self._measurer:
                     self._measure_machine()
                     self._measure_and_confirm()
