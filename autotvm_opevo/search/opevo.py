@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ Parents = Sequence[tuple[Vertices, float]]
 # Children made for the acquisition to select from; with results of other tasks, or where hardly any
 # child may be proposed, also random configurations.
 _CANDIDATES, _RANDOM_CANDIDATES = 200, 100
+# With this many results, the model knows enough to select among more in large spaces: as many
+# children as the square root of the size, up to the maximum, and one configuration near a parent
+# for every four of those more. Earlier, and in small spaces, more candidates are no better.
+_MIN_RESULTS_MORE, _MAX_CANDIDATES = 32, 1000
 # Where random draws find nothing feasible, also where so many walks from the parents end.
 _WALKS = 50
 # With this many results of its own, a search that knows of other tasks selects every second
@@ -40,9 +45,10 @@ class OpEvo(Search):
     from a parent selected in proportion to fitness (Equation 2) and takes a q-random walk on its
     graph (Equation 3). No configuration is proposed twice, nor one whose result was told.
 
-    With the Gaussian-process surrogate, `ask` makes up to 200 distinct children and proposes those
-    with the highest acquisition value: log expected improvement plus log probability of
-    feasibility. After 16 results and two batches without a better one, a third of the proposals are
+    With the Gaussian-process surrogate, `ask` makes 200 children and proposes those with the highest
+    acquisition value: log expected improvement plus log probability of feasibility. From 32 results
+    on, it makes up to 1,000 in spaces of more than 40,000 configurations, and up to 200 other
+    configurations one or two steps from a parent. After 16 results and two batches without a better one, a third of the proposals are
     selected from the neighbours of the best configuration, and a third from random configurations.
     Without the surrogate, children are proposed as they are made, `offspring_size` from the same
     parents.
@@ -227,13 +233,30 @@ class OpEvo(Search):
         return [number for number in dict.fromkeys(candidates) if self._is_proposable(number)]
 
     def _children(self, parents: Parents) -> list[int]:
-        """Children for the acquisition to select from, some of them equal or known."""
-        by_knob = zip(*self._crossover(parents, _CANDIDATES))
+        """Children for the acquisition to select from, and configurations near the parents, some of
+        them equal or known.
+        """
+        count = _CANDIDATES
+        if len(self.results) >= _MIN_RESULTS_MORE:
+            count = min(max(count, isqrt(self.space.size)), _MAX_CANDIDATES)
+        by_knob = zip(*self._crossover(parents, count))
         mutated = [
             random_walk.sample_many(graph, vertices, self.mutation_rate, self._rng)
             for graph, vertices in zip(self._graphs, by_knob)
         ]
-        return list(map(self.space.number, zip(*mutated)))
+        near = [self._near(parents) for _ in range((count - _CANDIDATES) // 4)]
+        return list(map(self.space.number, [*zip(*mutated), *near]))
+
+    def _near(self, parents: Parents) -> Vertices:
+        """A configuration one or two steps from a parent, which children seldom are where knobs
+        are many.
+        """
+        near = list(parents[self._rng.integers(len(parents))][0])
+        for i in self._rng.integers(len(near), size=self._rng.integers(1, 3)):
+            neighbours = self._graphs[i].neighbours(near[i])
+            if len(neighbours):
+                near[i] = neighbours[self._rng.integers(len(neighbours))]
+        return near
 
     def _neighbours(self, vertices: Vertices) -> list[int]:
         """Some configurations that may be proposed, one step of one knob away."""

@@ -481,6 +481,24 @@ class TestGaussianProcess:
         assert steps.count(1) >= 4
         assert sum(step > 20 for step in steps) >= 4
 
+    @pytest.mark.parametrize(
+        ("knobs", "results", "children", "near"),
+        [(10, 31, 200, 0), (10, 32, 1000, 200), (3, 32, 353, 38), (2, 32, 200, 0)],
+    )
+    def test_with_32_results_a_large_space_has_more_candidates_and_some_near_the_parents(
+        self, knobs, results, children, near
+    ):
+        """Here a child differs from each parent in most knobs; 353 is the square root of 50^3."""
+        space = wide(Discrete(range(50)), knobs)
+        search = OpEvo(space, parents_size=1, mutation_rate=0.9, seed=0)
+        told = [space[i] for i in range(results)]
+        search.tell(told, [1.0] * (results - 1) + [2.0])
+        parent = space.vertices(results - 1)
+        found = [space.vertices(number) for number in search._children([(parent, 2.0)])]
+        steps = np.abs(np.subtract(found, parent)).sum(axis=1)
+        assert len(found) == children + near
+        assert near == 0 or steps[-near:].max() <= 2
+
     def test_history_is_learned_from(self):
         """After a hundred results, the first proposals are better than these."""
         space, rng = self.space(), np.random.default_rng(0)
