@@ -200,6 +200,12 @@ def _search(
 # --- candidates and initial designs
 
 
+class FewCandidates(OpEvo):
+    """200 children in spaces of any size, and nothing near the parents."""
+
+    max_children = 200
+
+
 class RandomCandidates(OpEvo):
     """Candidates are random configurations instead of children."""
 
@@ -292,6 +298,7 @@ KERNELS = (
 )
 SUBCLASSES = (
     OnlyChildren,
+    FewCandidates,
     RandomCandidates,
     AlsoRandomCandidates,
     AlsoNeighbours,

@@ -23,18 +23,16 @@ Parents = Sequence[tuple[Vertices, float]]
 # Children made for the acquisition to select from; with results of other tasks, or where hardly any
 # child may be proposed, also random configurations.
 _CANDIDATES, _RANDOM_CANDIDATES = 200, 100
-# With this many results, the model knows enough to select among more in large spaces: as many
-# children as the square root of the size, up to the maximum, and one configuration near a parent
-# for every four of those more. Earlier, and in small spaces, more candidates are no better.
-_MIN_RESULTS_MORE, _MAX_CANDIDATES = 32, 1000
+# With this many results, the model knows enough to select among more in large spaces.
+_MIN_RESULTS_MORE = 32
 # Where random draws find nothing feasible, also where so many walks from the parents end.
 _WALKS = 50
 # With this many results of its own, a search that knows of other tasks selects every second
 # candidate without them.
 _MIN_RESULTS_ALONE = 8
 # A child that is known or infeasible is mutated again, with at most _MAX_WALKS mutations in all;
-# then another child is made, at most _MAX_CHILDREN; then a random configuration takes its place.
-_MAX_WALKS, _MAX_CHILDREN = 10, 10
+# then another child is made, at most _MAX_ATTEMPTS; then a random configuration takes its place.
+_MAX_WALKS, _MAX_ATTEMPTS = 10, 10
 
 
 class OpEvo(Search):
@@ -100,6 +98,9 @@ class OpEvo(Search):
     # After this many results without a better one, and at least two batches, neighbours of the best
     # and random configurations are candidates in pools of their own.
     patience = 16
+    # In large spaces, children are as many as the square root of the size, up to this number, and
+    # for every four of those more, a candidate is near a parent. In small ones, more are no better.
+    max_children = 1000
 
     def __init__(
         self,
@@ -238,7 +239,7 @@ class OpEvo(Search):
         """
         count = _CANDIDATES
         if len(self.results) >= _MIN_RESULTS_MORE:
-            count = min(max(count, isqrt(self.space.size)), _MAX_CANDIDATES)
+            count = min(max(count, isqrt(self.space.size)), self.max_children)
         by_knob = zip(*self._crossover(parents, count))
         mutated = [
             random_walk.sample_many(graph, vertices, self.mutation_rate, self._rng)
@@ -279,7 +280,7 @@ class OpEvo(Search):
         """A child that may be proposed; None without parents, or when none is found."""
         if not parents:
             return None
-        for _ in range(_MAX_CHILDREN):
+        for _ in range(_MAX_ATTEMPTS):
             child = self._crossover(parents, 1)[0]
             for _ in range(_MAX_WALKS):
                 child = self._mutate(child)  # again, from where it stands (Section 4.4)
