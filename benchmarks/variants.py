@@ -207,7 +207,7 @@ class FewCandidates(OpEvo):
 
 
 class RandomCandidates(OpEvo):
-    """Candidates are random configurations instead of children."""
+    """Candidates are 200 random configurations instead of children."""
 
     def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
         return self._random(200)
@@ -220,7 +220,7 @@ class OnlyChildren(OpEvo):
 
 
 class AlsoRandomCandidates(OpEvo):
-    """Candidates are children and as many random configurations."""
+    """Candidates are children and 200 random configurations."""
 
     def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
         return list(dict.fromkeys([*super()._candidates(parents, portfolio), *self._random(200)]))

@@ -109,7 +109,7 @@ class Model:
 
     def predict(self, results: Mapping[int, float], numbers: Sequence[int]) -> Prediction:
         """What is expected of configurations, given their indices, and fitness by index, 0 for
-        failures, at least one of it positive. Between calls, results may only be appended.
+        failures, at least one of it positive. Between calls, keys may only be appended.
         """
         train_x, log_f = self._training_set(results)
         feasible, x = ~np.isnan(log_f), self._encode(numbers)
@@ -166,8 +166,8 @@ class Acquisition:
             one has those of empty ones.
         results : mapping of int to float
             Fitness by index, 0 for failures; without a positive one, or with fewer than a model
-            needs, none is selected, unless a model can do without results. Between calls, entries
-            may only be appended.
+            needs, none is selected, unless a model can do without results. Between calls, keys may
+            only be appended.
         pending : sequence of int
             Indices of configurations under evaluation.
         n : int

@@ -42,6 +42,8 @@ class Search(ABC):
     # Whether a generation needs all results of the one before: then a batch ends with the
     # generation.
     generational = False
+    # Whether `learn_from` has an effect.
+    can_transfer = False
 
     def __init__(self, space: Space, seed: int | None = None) -> None:
         if not isinstance(space, Space):
@@ -189,11 +191,6 @@ class Search(ABC):
         if fitness:
             insort(self._ranking, (-fitness, number))
         self.results[number] = fitness
-
-    @property
-    def can_transfer(self) -> bool:
-        """Whether `learn_from` has an effect."""
-        return False
 
     def learn_from(self, sources: Sequence[Any]) -> list[Any]:
         """Learn from these instead of those given before; returns the sources that are used."""

@@ -43,13 +43,14 @@ class OpEvo(Search):
     from a parent selected in proportion to fitness (Equation 2) and takes a q-random walk on its
     graph (Equation 3). No configuration is proposed twice, nor one whose result was told.
 
-    With the Gaussian-process surrogate, `ask` makes 200 children and proposes those with the highest
-    acquisition value: log expected improvement plus log probability of feasibility. From 32 results
-    on, it makes up to 1,000 in spaces of more than 40,000 configurations, and up to 200 other
-    configurations one or two steps from a parent. After 16 results and two batches without a better one, a third of the proposals are
-    selected from the neighbours of the best configuration, and a third from random configurations.
-    Without the surrogate, children are proposed as they are made, `offspring_size` from the same
-    parents.
+    With the Gaussian-process surrogate, `ask` makes 200 children and proposes those with the
+    highest acquisition value: log expected improvement plus log probability of feasibility. From 32
+    results on, in spaces of more than some 40,000 configurations, it makes as many as the square
+    root of the size, at most 1,000, and for every four of those over 200 a configuration at most
+    two steps from a parent. After 16 results and two batches without a better one, a third of the
+    proposals are selected from the neighbours of the best configuration, and a third from random
+    configurations. Without the surrogate, children are proposed as they are made, `offspring_size`
+    from the same parents.
 
     Parameters
     ----------
@@ -98,8 +99,7 @@ class OpEvo(Search):
     # After this many results without a better one, and at least two batches, neighbours of the best
     # and random configurations are candidates in pools of their own.
     patience = 16
-    # In large spaces, children are as many as the square root of the size, up to this number, and
-    # for every four of those more, a candidate is near a parent. In small ones, more are no better.
+    # Maximum number of children in large spaces.
     max_children = 1000
 
     def __init__(
@@ -117,7 +117,7 @@ class OpEvo(Search):
             raise ValueError(
                 f'surrogate must be "gp", or None for OpEvo as published; {surrogate!r} given'
             )
-        self.surrogate = surrogate
+        self.surrogate, self.can_transfer = surrogate, surrogate == "gp"
         self._acquisition = self.make_acquisition() if surrogate else None
         self._since_best = 0  # results since a better one
         self._transfer_model: TransferModel | None = None
@@ -128,11 +128,6 @@ class OpEvo(Search):
         self._last_n = self.offspring_size  # until `ask` says otherwise
         if history:
             self.learn_from(list(map(source_of, history)))
-
-    @property
-    def can_transfer(self) -> bool:
-        """Whether `learn_from` has an effect: the surrogate is ``"gp"``."""
-        return self.surrogate == "gp"
 
     @property
     def sources(self) -> Sequence[Source]:
@@ -234,22 +229,22 @@ class OpEvo(Search):
         return [number for number in dict.fromkeys(candidates) if self._is_proposable(number)]
 
     def _children(self, parents: Parents) -> list[int]:
-        """Children for the acquisition to select from, and configurations near the parents, some of
-        them equal or known.
+        """Children for the acquisition to select from, in large spaces also configurations near the
+        parents; some of them equal or known.
         """
-        count = _CANDIDATES
+        more = 0
         if len(self.results) >= _MIN_RESULTS_MORE:
-            count = min(max(count, isqrt(self.space.size)), self.max_children)
-        by_knob = zip(*self._crossover(parents, count))
+            more = max(0, min(isqrt(self.space.size), self.max_children) - _CANDIDATES)
+        by_knob = zip(*self._crossover(parents, _CANDIDATES + more))
         mutated = [
             random_walk.sample_many(graph, vertices, self.mutation_rate, self._rng)
             for graph, vertices in zip(self._graphs, by_knob)
         ]
-        near = [self._near(parents) for _ in range((count - _CANDIDATES) // 4)]
+        near = [self._perturb(parents) for _ in range(more // 4)]
         return list(map(self.space.number, [*zip(*mutated), *near]))
 
-    def _near(self, parents: Parents) -> Vertices:
-        """A configuration one or two steps from a parent, which children seldom are where knobs
+    def _perturb(self, parents: Parents) -> Vertices:
+        """A configuration at most two steps from a parent, which children seldom are where knobs
         are many.
         """
         near = list(parents[self._rng.integers(len(parents))][0])

@@ -234,31 +234,23 @@ class TransferModel(Model):
 
 def nearest_sources(space: Space, sources: Sequence[Source]) -> list[Source]:
     """Up to eight sources: the nearest, and others that are not much less similar."""
-    usable = [
-        source
-        for source in sources
-        if any(
-            name in source.space.knobs and topology.is_comparable(source.space.knobs[name])
-            for name, topology in space.knobs.items()
-        )
-    ]
-    ranked = [(_dissimilarity(space, source.space), i) for i, source in enumerate(usable)]
-    nearest = nsmallest(_MAX_SOURCES, ranked)
-    return [
-        usable[i] for dissimilarity, i in nearest if dissimilarity <= nearest[0][0] + _MAX_DOUBLINGS
-    ]
+    ranked = ((_dissimilarity(space, source.space), i) for i, source in enumerate(sources))
+    nearest = [ranking for ranking in nsmallest(_MAX_SOURCES, ranked) if ranking[0] < np.inf]
+    return [sources[i] for far, i in nearest if far <= nearest[0][0] + _MAX_DOUBLINGS]
 
 
 def _dissimilarity(space: Space, other: Space) -> float:
-    """Number of knobs without a counterpart, plus doublings between extents of tiled loops."""
-    dissimilarity = float(len(other.knobs.keys() - space.knobs.keys()))
-    for name, topology in space.knobs.items():
-        peer = other.knobs.get(name)
-        if peer is not None and topology.is_comparable(peer):
-            dissimilarity += abs(np.log2(topology.extent / peer.extent))
-        else:
-            dissimilarity += 1
-    return dissimilarity
+    """Number of knobs without a counterpart, plus doublings between extents of tiled loops;
+    infinite if no knob has a counterpart.
+    """
+    pairs = [
+        (topology, peer)
+        for name, topology in space.knobs.items()
+        if (peer := other.knobs.get(name)) is not None and topology.is_comparable(peer)
+    ]
+    unmatched = len(space.knobs.keys() | other.knobs.keys()) - len(pairs)
+    doublings = sum(abs(np.log2(topology.extent / peer.extent)) for topology, peer in pairs)
+    return unmatched + doublings if pairs else np.inf
 
 
 def source_of(entry: tuple[Space, Sequence[Configuration], Sequence[float]]) -> Source:

@@ -27,13 +27,7 @@ from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.tuning.comparison import Comparison, reason_of
 from autotvm_opevo.tuning.measurer import Measurer
 from autotvm_opevo.tuning.race import confirm
-from autotvm_opevo.tuning.result import (
-    EXHAUSTED,
-    UNLIMITED,
-    ProgressDisplay,
-    Row,
-    TuningResult,
-)
+from autotvm_opevo.tuning.result import EXHAUSTED, UNLIMITED, ProgressDisplay, Row, TuningResult
 from autotvm_opevo.tuning.roofline import MAX_UNKNOWN, Roofline, Work
 from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
@@ -225,14 +219,7 @@ class TuningRun(ABC):
             task.bound = bounds[task.key] = roofline.latency(flop, sizes[task.key])
             if 0 < task.bound == roofline.latency(0.0, sizes[task.key]):
                 memory_bound.append(task.key)
-        self._run_log.write(
-            MachineMeasured(
-                bounds=bounds,
-                memory_bound=memory_bound,
-                sizes=sizes,
-                bandwidth=roofline.bandwidth,
-            )
-        )
+        self._run_log.write(MachineMeasured(bounds, memory_bound, sizes, roofline.bandwidth))
         self._threads = roofline.threads
         warn_of_idle_cores(roofline.threads)
         return roofline
