@@ -32,8 +32,8 @@ _MANY = 20
 # To build and run a trial, as in make tune.
 SECONDS_PER_TRIAL = 0.4
 _SECONDS = (
-    f"Seconds are {SECONDS_PER_TRIAL:g} per trial, to build and run it, and the tuner's own, in one "
-    "thread; XGBTuner's loop features are cached."
+    f"Seconds are {SECONDS_PER_TRIAL:g} per trial, to build and run it, and the tuner's own, in "
+    "one thread; XGBTuner's loop features are cached."
 )
 _NOTES = f"""\
 Averages: the mean of the best so far, as a fraction of the optimum, ± its standard deviation over
