@@ -12,7 +12,7 @@ of its own. A process's latency is the median of its runs; a row has the median 
 their range. It is so many *times as fast* as the better of both runtimes by medians, with the range
 of single turns. A process is timed again if before or after it the cores were farther apart than
 they can be, see `benchmarks.core_to_core`. A benchmark that was stopped resumes with the same
-options: no tuning that ended is repeated, and the one that was stopped begins anew.
+options: no tuning or timing that ended is repeated, and the one that was stopped begins anew.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 
+from autotvm_opevo._utils.atomic_files import write_whole
 from benchmarks import markdown, onnx_networks, publish
 from benchmarks.core_to_core import core_to_core
 from benchmarks.environment import processor
@@ -47,7 +48,7 @@ PACKAGES = {"TVM": "apache-tvm", "ONNX Runtime": "onnxruntime", "OpenVINO": "ope
 _WARM_UP, _SECONDS, _MIN_RUNS, _TIMEOUT = 1.0, 2.0, 10, 600.0
 # Of a process, while the cores are farther apart than this many times the nearest that they were.
 _ATTEMPTS, _FAR = 5, 2.0
-# Of all attempts, and the largest of each process that counts.
+# Of all attempts, and the larger of each process that counts, those of earlier runs too.
 _distances: list[float] = []
 _counted: list[float] = []
 COLUMNS = (
@@ -105,7 +106,13 @@ def main(arguments: list[str] | None = None) -> None:
     if options.time:
         print(json.dumps(time_runs(RUNTIMES[options.time[0]](options.time[1], options.threads))))
         return
-    used = {key: vars(options)[key] for key in ("time_limit", "trials", "threads", "target")}
+    names = "repeats", "time_limit", "trials", "threads", "target"
+    versions = ", ".join(f"{name} {version(package)}" for name, package in PACKAGES.items())
+    used = {
+        **{name: vars(options)[name] for name in names},
+        "processor": processor(),
+        "versions": versions,
+    }
     known = options.out / "options.json"
     if known.exists() and json.loads(known.read_text()) != used:
         parser.error(f"{options.out} has results with other options: {known.read_text()}")
@@ -115,7 +122,6 @@ def main(arguments: list[str] | None = None) -> None:
     for network in options.networks:
         rows.append(compare(network, options))
         print(markdown.table(COLUMNS, [rows[-1]]).splitlines()[-1], flush=True)
-    versions = ", ".join(f"{name} {version(package)}" for name, package in PACKAGES.items())
     target = f", for {options.target}" if options.target else ""
     machine = f"Milliseconds, in {options.threads} threads of {processor()}{target}; {versions}."
     if far := count_far():
@@ -143,13 +149,20 @@ def compare(network: str, options: argparse.Namespace) -> list[str]:
         variant: [tune(model, folder / variant / str(seed), seed, options) for seed in seeds]
         for variant in TUNED
     }
-    timed: dict[str, list[float]] = {name: [] for name in (*TUNED, *RIVALS)}
-    for seed in [*seeds] * ceil(options.processes / options.repeats):
-        for name in timed:
-            file = folder / name / str(seed) / "network.so" if name in TUNED else model
-            timed[name].append(time_process(name, file, options))
-    (folder / "timed.json").write_text(json.dumps(timed))
-    return as_row(network, tuned[TUNED[0]], timed)
+    known = folder / "timed.json"
+    names = *TUNED, *RIVALS
+    # for each name the seconds of its processes, with how far the cores were apart
+    timed = json.loads(known.read_text()) if known.exists() else {name: [] for name in names}
+    _distances.extend(distance for processes in timed.values() for _, distance in processes)
+    for turn, seed in enumerate([*seeds] * ceil(options.processes / options.repeats)):
+        for name in names:
+            if turn == len(timed[name]):
+                file = folder / name / str(seed) / "network.so" if name in TUNED else model
+                timed[name].append(time_process(name, file, options))
+                write_whole(known, [json.dumps(timed).encode()])
+    _counted.extend(distance for processes in timed.values() for _, distance in processes)
+    seconds = {name: [each for each, _ in timed[name]] for name in names}
+    return as_row(network, tuned[TUNED[0]], seconds)
 
 
 def as_row(
@@ -179,8 +192,10 @@ def as_row(
     ]
 
 
-def time_process(name: str, file: Path, options: argparse.Namespace) -> float:
-    """Seconds of a run in a process of its own, while the cores are near each other."""
+def time_process(name: str, file: Path, options: argparse.Namespace) -> tuple[float, float]:
+    """Seconds of a run in a process of its own, while the cores are near each other, and how far
+    they were apart.
+    """
     command = [sys.executable, "-m", "benchmarks.runtimes", "--threads", str(options.threads)]
     for _ in range(_ATTEMPTS):
         distances = [core_to_core()]
@@ -196,15 +211,15 @@ def time_process(name: str, file: Path, options: argparse.Namespace) -> float:
         _distances.extend(distances)
         if max(distances) <= _FAR * min(_distances):
             break
-    _counted.append(max(distances))
-    return float(json.loads(ran.stdout.splitlines()[-1]))
+    return float(json.loads(ran.stdout.splitlines()[-1])), max(distances)
 
 
 def count_far() -> int:
     """The processes that count though the cores were far apart: in every attempt, or before they
     were near for the first time.
     """
-    return sum(distance > _FAR * min(_distances) for distance in _counted)
+    nearest = min([*_distances, *_counted], default=0.0)
+    return sum(distance > _FAR * nearest for distance in _counted)
 
 
 def tune(model: Path, folder: Path, seed: int, options: argparse.Namespace) -> dict[str, float]:

@@ -49,6 +49,40 @@ def test_processes_with_far_cores_are_counted_those_before_any_were_near_too(mon
         runtimes.subprocess, "run", lambda *_, **options: SimpleNamespace(stdout="0.5\n")
     )
     for _ in range(3):
-        assert runtimes.time_process("OpenVINO", "network.onnx", OPTIONS) == 0.5
-    assert (runtimes.count_far(), len(runtimes._counted)) == (2, 3)
+        seconds, distance = runtimes.time_process("OpenVINO", "network.onnx", OPTIONS)
+        runtimes._counted.append(distance)
+        assert seconds == 0.5
+    assert runtimes.count_far() == 2
     assert next(distances, None) is None
+
+
+def test_processes_that_were_timed_are_not_timed_again_and_far_ones_still_count(
+    tmp_path, monkeypatch
+):
+    options = Namespace(out=tmp_path, repeats=2, processes=4, **vars(OPTIONS))
+    tuned = {"trials": 8.0, "seconds": 60.0, "bound": 0.0, "operators": 0.5}
+    monkeypatch.setattr(runtimes.onnx_networks, "save", lambda network, model: None)
+    monkeypatch.setattr(runtimes, "tune", lambda *_: tuned)
+    processes = iter(range(1, 12))
+
+    def time_process(name, file, options):
+        ended = next(processes, None)
+        if ended is None:
+            raise KeyboardInterrupt
+        return 0.001 * ended, 9e-8 if ended == 3 else 3e-8
+
+    monkeypatch.setattr(runtimes, "time_process", time_process)
+    with pytest.raises(KeyboardInterrupt):
+        runtimes.compare("alexnet", options)
+    processes = iter(range(12, 17))
+    monkeypatch.setattr(runtimes, "_distances", [])
+    monkeypatch.setattr(runtimes, "_counted", [])
+    row = runtimes.compare("alexnet", options)
+    assert row[-5:-1] == [
+        "7.0 (1.0 to 13.0)",
+        "8.0 (2.0 to 14.0)",
+        "9.0 (3.0 to 15.0)",
+        "10.0 (4.0 to 16.0)",
+    ]
+    assert runtimes.count_far() == 1
+    assert next(processes, None) is None
