@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from autotvm_opevo._utils import affinity as _affinity  # noqa: F401 it has to be known now
 from autotvm_opevo._version import __version__
 
 # as in `typing`, which takes milliseconds to import, in which Ctrl-C would not be quiet yet

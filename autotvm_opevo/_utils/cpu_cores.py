@@ -11,11 +11,12 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from autotvm_opevo._utils.affinity import CPUS as _CPUS
+from autotvm_opevo._utils.affinity import MAY_BE_BOUND as _MAY_BE_BOUND
+from autotvm_opevo._utils.text import pluralize
+
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 _MAX_FREQUENCY = "/sys/devices/system/cpu/cpu{}/cpufreq/cpuinfo_max_freq"
-# Those that this process may use; known at import, since TVM binds the main thread to one of them
-# when it runs a kernel.
-_CPUS = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 _CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 # Both count for TVM, the first one first.
 _VARIABLES = ("TVM_NUM_THREADS", "OMP_NUM_THREADS")
@@ -85,29 +86,45 @@ def use_all_cores() -> str:
 
 
 def idle_cores(threads: int) -> str:
-    """Say how to use all cores, if TVM runs kernels in fewer threads than there are; empty
-    otherwise.
+    """Say how to use each core once, if TVM runs kernels in fewer threads than there are cores, or
+    in more which nobody chose, as where a control group has a quota; empty otherwise.
 
     >>> idle_cores(threads=physical_cores())
     ''
     """
     cores = physical_cores()
-    if not 0 < threads < cores:
+    chosen = any(os.environ.get(name) for name in _VARIABLES)
+    if threads < 1 or cores in (0, threads) or (threads > cores and chosen):
         return ""
     frequencies = [_max_frequency(cpu) for cpu in range(os.cpu_count() or 1)]
     if len(set(frequencies)) == 2 and threads == frequencies.count(max(frequencies)):
         return ""  # of two kinds of cores, TVM takes the faster ones only
     return (
-        f"TVM runs kernels on {threads} of {cores} cores: TVM_NUM_THREADS={cores} uses all, which "
-        "autotvm_opevo.use_all_cores() sets, as this package's commands do; deploy with the same"
+        f"TVM runs kernels in {pluralize(threads, 'thread')} on {pluralize(cores, 'core')}: "
+        f"TVM_NUM_THREADS={cores} uses each once, which autotvm_opevo.use_all_cores() sets, as "
+        "this package's commands do; deploy with the same"
     )
 
 
 @cache
 def warn_of_idle_cores(threads: int) -> None:
-    """Log a warning, once a process, if TVM runs kernels in fewer threads than there are cores."""
-    if idle := idle_cores(threads):
+    """Log a warning, once a process, of what `idle_cores` says, or if this process may use one CPU
+    only, to which TVM may have bound it.
+    """
+    if _MAY_BE_BOUND and len(_CPUS) == 1 < len(_cpus_of_parent()):
+        logger.warning(
+            "this process may use CPU %d only: if TVM has bound it to that, import autotvm_opevo "
+            "before TVM runs anything",
+            *_CPUS,
+        )
+    elif idle := idle_cores(threads):
         logger.warning(idle)
+
+
+def _cpus_of_parent() -> set[int]:
+    with suppress(OSError):
+        return os.sched_getaffinity(os.getppid())
+    return set()
 
 
 def _within_quotas(cpus: int) -> int:

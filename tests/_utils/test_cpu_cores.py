@@ -1,6 +1,8 @@
 """How many cores there are, and what is said if TVM uses fewer."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -33,7 +35,29 @@ def test_hyper_threads_of_one_core_count_once(monkeypatch, tmp_path):
     siblings(monkeypatch, tmp_path, ["0,2\n", "1,3\n", "0,2\n", "1,3\n"])
     assert physical_cores() == 2
     assert idle_cores(2) == ""
-    assert idle_cores(1).startswith("TVM runs kernels on 1 of 2 cores: TVM_NUM_THREADS=2 uses all")
+    assert idle_cores(1).startswith("TVM runs kernels in 1 thread on 2 cores: TVM_NUM_THREADS=2 ")
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs CPU affinity")
+def test_cores_count_when_tvm_has_bound_the_process_since_the_package_was_imported():
+    code = (
+        "import os, autotvm_opevo; cpus = os.sched_getaffinity(0); "
+        "os.sched_setaffinity(0, {min(cpus)}); "
+        "from autotvm_opevo._utils.cpu_cores import affinity; assert affinity() == cpus"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs CPU affinity")
+def test_a_process_that_was_bound_before_is_warned():
+    cpus = os.sched_getaffinity(0)
+    code = (
+        "import logging, os, sys; logging.basicConfig(); sys.modules['tvm'] = sys; "
+        f"os.sched_setaffinity(0, {{{min(cpus)}}}); "
+        "from autotvm_opevo._utils.cpu_cores import warn_of_idle_cores; warn_of_idle_cores(2)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ("import autotvm_opevo before TVM runs" in ran.stderr) == (len(cpus) > 1)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs CPU affinity")
@@ -53,9 +77,15 @@ def test_where_the_cores_are_unknown_nothing_is_said(monkeypatch, tmp_path, thre
     assert idle_cores(threads) == ""
 
 
-def test_more_threads_than_cores_are_the_users_choice(monkeypatch, tmp_path):
+def test_more_threads_than_cores_are_the_users_choice_or_tvms_which_knows_no_quota(
+    monkeypatch, tmp_path
+):
     siblings(monkeypatch, tmp_path, ["0\n", "1\n"])
+    monkeypatch.setenv("TVM_NUM_THREADS", "3")
     assert idle_cores(3) == ""
+    monkeypatch.delenv("TVM_NUM_THREADS")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert "in 3 threads on 2 cores: TVM_NUM_THREADS=2" in idle_cores(3)
 
 
 def test_slower_cores_that_tvm_never_takes_are_not_said_to_be_idle(monkeypatch, tmp_path):
@@ -64,7 +94,7 @@ def test_slower_cores_that_tvm_never_takes_are_not_said_to_be_idle(monkeypatch, 
     for cpu, frequency in enumerate([1400, 1400, 1800, 1800]):
         (tmp_path / f"{cpu}.frequency").write_text(f"{frequency}\n")
     assert idle_cores(2) == ""
-    assert "on 1 of 4 cores" in idle_cores(1)
+    assert "in 1 thread on 4 cores" in idle_cores(1)
 
 
 @pytest.mark.parametrize(
@@ -185,4 +215,4 @@ def test_idle_cores_are_warned_of_once(monkeypatch, tmp_path, caplog):
     warn_of_idle_cores.cache_clear()
     for _ in range(2):
         warn_of_idle_cores(1)
-    assert caplog.text.count("TVM runs kernels on 1 of 3 cores") == 1
+    assert caplog.text.count("TVM runs kernels in 1 thread on 3 cores") == 1

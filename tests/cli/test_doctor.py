@@ -124,7 +124,7 @@ def test_cores_that_tvm_leaves_idle_are_named(monkeypatch, threads, said, quick_
     assert ("threads" in findings) is said
     if said:
         assert (
-            "TVM runs kernels on 2 of 4 cores: TVM_NUM_THREADS=4 uses all"
+            "TVM runs kernels in 2 threads on 4 cores: TVM_NUM_THREADS=4 uses each"
             in findings["threads"].value
         )
 
