@@ -47,7 +47,6 @@ from autotvm_opevo.autotvm.tuner import (
     TunerFactory,
     can_learn,
     describe_tuner,
-    has_surrogate,
 )
 from autotvm_opevo.search.base import FIRST_BATCH
 from autotvm_opevo.topology.serialization import knobs_to_json
@@ -204,13 +203,14 @@ def tune_network(
             own = {state.key for state in states}
             others = [records for task, records in store.by_task.items() if task not in own]
             known.add(chain.from_iterable(others))
-        kind = make_tuner.func
-        is_search = isinstance(kind, type) and issubclass(kind, SearchTuner)
+        kind, batch = make_tuner.func, measurer.batch
+        may_search = not isinstance(kind, type) or issubclass(kind, SearchTuner)
+        first = states[0].tuner if may_search else None
         # others propose a whole batch, which has to fill the builders where one follows the other
-        is_small = is_search and (measurer.builds_ahead or has_surrogate(make_tuner))
-        batch = min(measurer.batch, FIRST_BATCH) if is_small else measurer.batch
+        if isinstance(first, SearchTuner) and (measurer.builds_ahead or first.has_surrogate):
+            batch = min(batch, FIRST_BATCH)
         run = NetworkRun(states, network, budget, batch, store)
-        if is_search:
+        if isinstance(first, SearchTuner):
             # may refuse a task's knobs: now, not once other tasks are tuned
             _ = [state.tuner for state in states]
 

@@ -81,6 +81,8 @@ class TaskState(task_state.TaskState):
             self._learn(number, record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
+        if self._tuner is not None and mine:
+            self._tuner.load_history(self.records)
         if confirmed:
             with suppress(ValueError):  # of another version of the template
                 if self._knobs.own(confirmed[0].config).index in mine:

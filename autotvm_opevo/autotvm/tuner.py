@@ -159,7 +159,7 @@ class SearchTuner(Tuner):
         """How many to propose, of `most` that are asked for; subclasses may propose other batches
         than `next_batch` says.
         """
-        if not self._search.can_transfer:  # without a surrogate
+        if not self.has_surrogate:
             return most
         return min(most, batch_limit(len(self._search.results)))
 
@@ -252,9 +252,14 @@ class SearchTuner(Tuner):
             )
 
     @property
+    def has_surrogate(self) -> bool:
+        """Whether the search has one."""
+        return self._search.can_transfer
+
+    @property
     def can_transfer(self) -> bool:
         """Whether to learn from other tasks, as OpEvo with its surrogate can."""
-        return self.transfer and self._search.can_transfer
+        return self.transfer and self.has_surrogate
 
     def as_source(self) -> Source:
         """This tuner's results, present and future, for the tuner of another task."""
@@ -351,17 +356,13 @@ class OpEvoTuner(SearchTuner):
         self.transfer = transfer
 
 
-def has_surrogate(make_tuner: partial[Tuner]) -> bool:
-    """Whether its tuners are known to have a surrogate."""
-    is_opevo = isinstance(make_tuner.func, type) and issubclass(make_tuner.func, OpEvoTuner)
-    return is_opevo and make_tuner.keywords.get("surrogate", "gp") == "gp"
-
-
 def can_learn(make_tuner: partial[Tuner]) -> bool:
     """Whether its tuners may learn from other tasks: of a function, nobody knows."""
-    return not isinstance(make_tuner.func, type) or (
-        has_surrogate(make_tuner) and make_tuner.keywords.get("transfer", True)
-    )
+    kind, options = make_tuner.func, make_tuner.keywords
+    if not isinstance(kind, type):
+        return True
+    is_bayesian = issubclass(kind, OpEvoTuner) and options.get("surrogate", "gp") == "gp"
+    return is_bayesian and options.get("transfer", True)
 
 
 def describe_tuner(make_tuner: partial[Tuner], seed: int | None, **others: Any) -> str:

@@ -176,11 +176,13 @@ class TestBudget:
         assert messages["dense_pack.x86"] == {"runtime device": {"this one fails": row.trials}}
         assert messages["dense_nopack.x86"] == {}
 
-    def test_the_first_rounds_are_small_however_many_builders_there_are(self, tmp_path):
+    @pytest.mark.parametrize("tuner", [OpEvoTuner, lambda task: OpEvoTuner(task, seed=0)])
+    def test_the_first_rounds_are_small_however_many_builders_there_are(self, tmp_path, tuner):
         """Or a task that fails would have as many trials as the other."""
         runner = SyntheticRunner(fails=lambda task: task.name == "dense_pack.x86")
         option = runner.option(batch=64)
-        result = tune(tmp_path / "log.json", 120, mod=one_layer(), measure_option=option)
+        options = {"measure_option": option, "tuner": tuner}
+        result = tune(tmp_path / "log.json", 120, mod=one_layer(), **options)
         assert [row.trials <= 48 for row in result.rows if not row.works] == [True]
 
     @pytest.mark.parametrize("tuner", [NoSETuner, partial(OpEvoTuner, surrogate=None)])
@@ -223,12 +225,13 @@ class TestBudget:
             tune(tmp_path / "log.json", **options)
         assert os.listdir(tmp_path) == []
 
+    @pytest.mark.parametrize("tuner", [GBFSTuner, lambda task: GBFSTuner(task)])
     def test_a_tuner_that_refuses_a_task_s_knobs_is_rejected_before_the_other_tasks_are_tuned(
-        self, tmp_path
+        self, tmp_path, tuner
     ):
         runner = SyntheticRunner()
         with pytest.raises(ValueError, match="every knob of its space must be a Factorization"):
-            tune(tmp_path / "log.json", runner=runner, tuner=GBFSTuner, task_scheduler="equal")
+            tune(tmp_path / "log.json", runner=runner, tuner=tuner, task_scheduler="equal")
         assert runner.measured == []
 
     def test_the_same_seed_gives_the_same_run(self, tmp_path):
