@@ -216,16 +216,20 @@ def interrupts_in_tvm(defer: bool = False) -> Iterator[None]:
 
     From Python that C++ code calls, TVM makes another error of it; from a callback within a
     callback it crashes, unless it is deferred to the end. Does nothing outside the main thread, or
-    where another handler for SIGINT is installed.
+    where another handler for SIGINT is installed. The command takes SIGTERM for it, also where
+    SIGINT itself is ignored.
     """
     main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    before = signal.getsignal(signal.SIGINT)
+    if not main or before not in (signal.default_int_handler, signal.SIG_IGN):
         yield
         return
     interrupted = False
 
     def handle(number: int, frame: object) -> None:
         nonlocal interrupted
+        if number == signal.SIGINT and before is signal.SIG_IGN:
+            return
         interrupted = True
         if not defer:
             raise KeyboardInterrupt
@@ -234,6 +238,6 @@ def interrupts_in_tvm(defer: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, before)
         if interrupted:
             raise KeyboardInterrupt

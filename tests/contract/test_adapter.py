@@ -434,14 +434,19 @@ class TestInterrupts:
         assert "the best trials were not re-measured: no device answers" in caplog.text
         assert adapter.bests() == adapter.fastest()
 
-    def test_ctrl_c_in_a_terminal_prints_the_result_and_exits_with_130(self, adapter):
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_prints_the_result_and_exits_with_130(self, adapter, number):
         process = adapter.start(1000)
         for line in process.stderr:
             if "trials, network" in line:
                 break
         others = psutil.Process(process.pid).children(recursive=True)
         assert others
-        os.killpg(process.pid, signal.SIGINT)
+        if number == signal.SIGINT:  # of a terminal, all get it
+            os.killpg(process.pid, number)
+        else:  # of a job scheduler: it and its group
+            process.send_signal(number)
+            os.killpg(process.pid, number)
         _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130
         assert "ended by: interrupted" in errors
