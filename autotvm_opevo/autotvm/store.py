@@ -161,13 +161,13 @@ class TrialStore:
             workload = record[0].task.workload
             if workload not in own:
                 groups[workload].append(record)
-        kept, written = _read_best(self.best_file)
+        kept, runs = _read_best(self.best_file), self.run_log.runs
         chosen = []
         for group in groups.values():
             task = _task_of(group[-1])
             last = kept.get(task)
-            if (last or task in self.run_log.runs.left_out) and all(
-                result.timestamp <= written for _, result in group
+            if (last or task in runs.left_out) and all(
+                result.timestamp <= runs.best_written for _, result in group
             ):
                 chosen.extend([last] if last else [])
             else:
@@ -229,16 +229,15 @@ def _task_of(record: Record) -> str:
     return key_of(record[0].target, record[0].task)
 
 
-def _read_best(file: Path) -> tuple[dict[str, Record], float]:
-    """The records of a file by task, and when it was written."""
+def _read_best(file: Path) -> dict[str, Record]:
+    """The records of a file by task."""
     records: dict[str, Record] = {}
     with suppress(OSError):
         for line in file.read_text(errors="replace").splitlines():
             with suppress(ValueError):  # it is written anew, so damage is no error
                 if record := parse(line):
                     records[_task_of(record)] = record
-        return records, file.stat().st_mtime
-    return {}, -inf
+    return records
 
 
 def _is_crash_remnant(comments: Sequence[bytes], malformed: Sequence[bytes]) -> bool:

@@ -249,7 +249,8 @@ class Runs:
     bandwidths: dict[str, float] = field(default_factory=dict)
     confirmed: dict[str, BestConfirmed] = field(default_factory=dict)
     memory_bound: set[str] = field(default_factory=set)
-    # Of the file of the best: see `BestWritten`.
+    # Of the file of the best: when it was written, 0 if it was not, and see `BestWritten`.
+    best_written: float = 0.0
     aligned: int = 0
     left_out: set[str] = field(default_factory=set)
     untuned: set[str] = field(default_factory=set)
@@ -280,7 +281,7 @@ class Runs:
                 for phase, seconds in _known(event.phases).items():
                     self.phases[phase] = self.phases.get(phase, 0.0) + seconds
             elif isinstance(event, BestWritten):
-                self.aligned = event.aligned
+                self.best_written, self.aligned = event.time, event.aligned
                 self.left_out, self.untuned = {*event.left_out}, {*event.untuned}
             elif isinstance(event, NetworkCompared):
                 self._forget_comparison()

@@ -1,6 +1,5 @@
 """The store of a log's trials: the best records of other networks."""
 
-import os
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,9 +31,10 @@ def record(task, seconds, time=1.0, target=TARGET):
     return MeasureInput(target, task, None), MeasureResult((seconds,), 0, 0.1, time)
 
 
-def best(records, confirmed=(), own=(), log=Path("none.json"), left_out=()):
+def best(records, confirmed=(), own=(), log=Path("none.json"), left_out=(), written=0.0):
     store = TrialStore(log)
-    store.records, store.run_log = records, SimpleNamespace(runs=Runs(left_out=set(left_out)))
+    runs = Runs(left_out=set(left_out), best_written=written)
+    store.records, store.run_log = records, SimpleNamespace(runs=runs)
     store.confirmed = {key_of(one[0].target, one[0].task): one for one in confirmed}
     return store.best_of_others([task.workload for task in own])
 
@@ -73,15 +73,13 @@ def test_what_was_chosen_is_kept_until_another_trial_follows(tasks, tmp_path):
     file.write_text(encode(*chosen) + "\n")
     with file.open("a") as damaged:
         damaged.write('\n{"input": ["llvm", "torn\nno record\n')
-    os.utime(file, (5.0, 5.0))
+    written = {"log": tmp_path / "log.json", "written": 5.0}
     faster, later = record(tasks[0], 1.0, time=3.0), record(tasks[0], 1.5, time=7.0)
-    ((measured, result),) = best([faster], log=tmp_path / "log.json")
+    ((measured, result),) = best([faster], **written)
     assert (str(measured.config), result.costs) == (str(config), (2.0,))
-    assert best([faster, later], log=tmp_path / "log.json") == [faster]
+    assert best([faster, later], **written) == [faster]
     other = record(tasks[1], 1.0, time=3.0)
     left_out = {task_key(str(TARGET), tasks[1].name, tasks[1].args)}
-    assert best([other], log=tmp_path / "log.json", left_out=left_out) == []
-    assert best(
-        [other, record(tasks[1], 2.0, time=7.0)], log=tmp_path / "log.json", left_out=left_out
-    ) == [other]
+    assert best([other], **written, left_out=left_out) == []
+    assert best([other, record(tasks[1], 2.0, time=7.0)], **written, left_out=left_out) == [other]
     assert best([record(tasks[1], 1.0)], log=tmp_path / "log.json") == [record(tasks[1], 1.0)]
