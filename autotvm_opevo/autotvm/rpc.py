@@ -23,16 +23,15 @@ from tvm.autotvm.measure.measure_methods import default_module_loader, request_r
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo._utils.timeouts import run_with_timeout, say_if_long
+from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.tuning.programs import REQUEST_TIMEOUT, device_addresses
 from autotvm_opevo.tuning.workers import kill_tvm_pool
 
 logger = logging.getLogger(__name__)
 
-# Seconds to wait for a tracker's answer, for a device to come back once the last one has left, and
-# for AutoTVM's processes to start, each of which imports TVM.
-_TRACKER_TIMEOUT, _DEVICE_TIMEOUT = 30.0, 60.0
-START_TIMEOUT = 120.0
+# Seconds to wait for a device to come back once the last one has left, and for AutoTVM's processes
+# to start, each of which imports TVM.
+_DEVICE_TIMEOUT, START_TIMEOUT = 60.0, 120.0
 # Seconds between looks at what may have changed.
 _POLL_INTERVAL = 1.0
 
@@ -84,23 +83,13 @@ def addresses(key: str, host: str, port: int) -> list[str]:
     """Where the devices of a key are, busy ones included, as far as a tracker knows; all behind
     one RPC proxy count as one. A `DevicePoolError` if no tracker answers there.
     """
-
-    def ask() -> list[dict[str, Any]]:
-        session = rpc.connect_tracker(host, port)
-        try:
-            servers: list[dict[str, Any]] = session.summary()["server_info"]
-            return servers
-        finally:
-            session.close()
-
     try:
-        servers = run_with_timeout(_TRACKER_TIMEOUT, ask, "an answer")
+        return device_addresses(key, lambda: rpc.connect_tracker(host, port))
     except (OSError, RuntimeError) as error:
         raise DevicePoolError(
             f"no tracker answers at {host}:{port} ({error}): start one with python -m "
             f"tvm.exec.rpc_tracker --port {port}"
         ) from error
-    return device_addresses(key, servers)
 
 
 class DevicePool:

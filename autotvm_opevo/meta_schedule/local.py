@@ -244,11 +244,11 @@ def make_runner(
 
 
 def count_devices(config: RPCConfig) -> int:
-    """The number of devices of a tracker's key, busy ones included; all behind one RPC proxy count
-    as one.
-    """
-    servers = config.connect_tracker().summary()["server_info"]
-    return len(device_addresses(str(config.tracker_key), servers))
+    """The number of devices of a tracker's key, see `device_addresses`."""
+    try:
+        return len(device_addresses(str(config.tracker_key), config.connect_tracker))
+    except ValueError as error:  # TVM's, of a tracker that does not answer
+        raise RuntimeError(str(error)) from error
 
 
 def _allocator() -> Callable[..., Any]:

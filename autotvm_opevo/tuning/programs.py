@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -27,6 +27,8 @@ Uploader = Callable[[Any], Callable[[], Any]]
 
 # Seconds to wait for a free remote device, and the most that the tracker's protocol can tell.
 REQUEST_TIMEOUT = 300
+# And for a tracker's answer.
+_TRACKER_TIMEOUT = 30.0
 _LONGEST_SESSION = 2**31 - 1
 # Seconds to give one back.
 _CLOSE_TIMEOUT = 10
@@ -70,17 +72,22 @@ class Instance(Timed, ABC):
         """Run it; returns its output tensors."""
 
 
-def device_addresses(key: str, servers: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Where the devices of a key are, busy ones included, of what a tracker says of its servers;
-    all behind one RPC proxy count as one.
-
-    >>> addresses = [["10.0.0.1", 9090], ["10.0.0.2", 9090]]
-    >>> servers = zip(["server:board", "server:proxy[phone,board]"], addresses)
-    >>> device_addresses("board", ({"key": key, "addr": address} for key, address in servers))
-    ['10.0.0.1:9090', '10.0.0.2:9090 (proxy)']
+def device_addresses(key: str, connect: Callable[[], Any]) -> list[str]:
+    """Where the devices of a key are, busy ones included, as far as a tracker knows, to which
+    `connect` makes a session; all behind one RPC proxy count as one. An `OSError` or a
+    `RuntimeError` if it does not answer.
     """
+
+    def ask() -> list[dict[str, Any]]:
+        tracker = connect()
+        try:
+            servers: list[dict[str, Any]] = tracker.summary()["server_info"]
+            return servers
+        finally:
+            tracker.close()
+
     known = []
-    for server in servers:
+    for server in run_with_timeout(_TRACKER_TIMEOUT, ask, "an answer"):
         name, address = str(server["key"]), ":".join(map(str, server["addr"]))
         kind, _, keys = name.partition("[")  # of a proxy, such as server:proxy[board,phone]
         if name == f"server:{key}":

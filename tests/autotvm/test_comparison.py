@@ -14,10 +14,11 @@ from small_networks import TARGET, one_layer, two_layers
 from tvm import autotvm, relay
 
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import compare_logs, evaluation, rpc
+from autotvm_opevo.autotvm import compare_logs, evaluation
 from autotvm_opevo.autotvm import comparison as module
 from autotvm_opevo.autotvm.log import seconds
 from autotvm_opevo.autotvm.rpc import DevicePoolError
+from autotvm_opevo.tuning import programs
 from autotvm_opevo.tuning.programs import Timed
 
 # A busy machine takes several times as long.
@@ -232,7 +233,7 @@ class TestRefusals:
             compare_logs(two_layers(), {}, TARGET, logs, time_limit=0)
 
     def test_no_tracker(self, logs, monkeypatch):
-        monkeypatch.setattr(rpc, "_TRACKER_TIMEOUT", 2.0)
+        monkeypatch.setattr(programs, "_TRACKER_TIMEOUT", 2.0)
         with pytest.raises(DevicePoolError, match=r"no tracker answers at 127.0.0.1:1 "):
             compare_logs(
                 two_layers(), {}, TARGET, logs, runner=autotvm.RPCRunner(KEY, "127.0.0.1", 1)

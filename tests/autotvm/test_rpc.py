@@ -178,7 +178,7 @@ class TestDevicePool:
             rpc.DevicePool(autotvm.RPCRunner(KEY, host, None))
 
     def test_no_tracker_is_refused(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(rpc, "_TRACKER_TIMEOUT", 2.0)
+        monkeypatch.setattr(programs, "_TRACKER_TIMEOUT", 2.0)
         port = free_port()
         with pytest.raises(
             DevicePoolError,

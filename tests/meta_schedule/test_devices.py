@@ -48,7 +48,7 @@ def test_a_trial_that_waits_for_a_device_ends_with_the_run(runner):
 def test_a_device_behind_a_proxy_is_found(monkeypatch):
     """TVM counts none: a proxy registers with the keys of all devices behind it."""
     servers = [{"key": "server:proxy[phone,board]", "addr": ["10.0.0.1", 9090]}]
-    tracker = SimpleNamespace(summary=lambda: {"server_info": servers})
+    tracker = SimpleNamespace(summary=lambda: {"server_info": servers}, close=lambda: None)
     monkeypatch.setattr(module.RPCConfig, "connect_tracker", lambda config: tracker)
     monkeypatch.setattr(
         module.socket, "create_connection", lambda *_, **__: SimpleNamespace(close=lambda: None)
