@@ -1,6 +1,6 @@
 """The baselines of the paper as AutoTVM tuners, with the seeds, history and freedom from duplicates
-of OpEvoTuner. Their parameters are those of the search that each is named after; see `SearchTuner`
-for others.
+of OpEvoTuner. Their parameters are among those of the search that each is named after; see
+`SearchTuner` for others.
 """
 
 from __future__ import annotations

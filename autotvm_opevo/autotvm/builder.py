@@ -117,7 +117,7 @@ class LocalBuilder(autotvm.LocalBuilder):
     def start(self, measured: MeasureInput) -> Build:
         """Start to build a configuration."""
         if not (self._remove_files.alive and os.path.isdir(self.tmp_dir)):
-            self.tmp_dir = tempfile.mkdtemp()
+            self.tmp_dir = tempfile.mkdtemp(prefix="autotvm_opevo-")
             self._remove_files = self._remover()
         timeout = self._timeout(measured)
         scope = AutotvmGlobalScope.current
