@@ -31,7 +31,8 @@ logger = logging.getLogger(__name__)
 
 # Seconds to wait for a device to come back once the last one has left, and for AutoTVM's processes
 # to start, each of which imports TVM.
-_DEVICE_TIMEOUT, START_TIMEOUT = 60.0, 120.0
+_DEVICE_TIMEOUT = 60.0
+START_TIMEOUT = 120.0
 # Seconds between looks at what may have changed.
 _POLL_INTERVAL = 1.0
 
