@@ -37,7 +37,7 @@ from benchmarks import markdown, publish
 from benchmarks.environment import environment
 from benchmarks.resume import in_turn, run_missing
 from benchmarks.statistics import geometric_mean_interval
-from benchmarks.workloads import CPU, HELD_OUT, cpu
+from benchmarks.workloads import CPU, WORKLOADS, cpu
 
 BASELINE = "evolutionary + XGBoost"
 STRATEGIES: dict[str, Any] = {
@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description="Compare OpEvo with TVM's evolutionary search in MetaSchedule."
     )
-    parser.add_argument("--workloads", nargs="+", default=[*CPU], choices=[*CPU, *HELD_OUT])
+    parser.add_argument("--workloads", nargs="+", default=[*CPU], choices=[*WORKLOADS])
     parser.add_argument(
         "--trials",
         type=int,
@@ -133,7 +133,7 @@ def tuned(
         start = time.perf_counter()
         with ms.Profiler() as profiler:
             ms.tune_tir(
-                {**CPU, **HELD_OUT}[workload](),
+                WORKLOADS[workload](),
                 cpu(),
                 folder,
                 max(trials),

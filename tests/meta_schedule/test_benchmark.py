@@ -4,12 +4,12 @@ import pytest
 
 from benchmarks import meta_schedule, meta_schedule_overhead, relax_network
 from benchmarks.network_table import table
-from benchmarks.workloads import CPU, matmul
+from benchmarks.workloads import WORKLOADS, matmul
 
 
 @pytest.mark.soak
 def test_a_repetition_times_every_strategy_s_best_schedules(monkeypatch):
-    monkeypatch.setitem(CPU, "MM1", lambda: matmul(32, 32, 32))
+    monkeypatch.setitem(WORKLOADS, "MM1", lambda: matmul(32, 32, 32))
     runs = [
         {"workload": "MM1", "results": meta_schedule.repetition("MM1", seed, [2, 4], "quick")}
         for seed in range(2)
