@@ -5,7 +5,6 @@ executable.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container
 from typing import Any
 
 import tvm
@@ -17,13 +16,11 @@ from autotvm_opevo.lowering.channels_last import with_channels_last
 from autotvm_opevo.lowering.concat import mark_concats, write_in_place
 from autotvm_opevo.lowering.entry import entry_name
 from autotvm_opevo.lowering.fast_math import FAST_MATH
-from autotvm_opevo.lowering.rewriting import fold_batch_norms, raise_to_operators, static_shape
+from autotvm_opevo.lowering.rewriting import fold_batch_norms, raise_to_operators
 from autotvm_opevo.lowering.winograd import legalize_conv2d
 
 logger = logging.getLogger(__name__)
 
-# In the place of the names of operators: the whole network stays as imported.
-EVERYTHING = "everything"
 # Operators that are legalized to several calls.
 _SEVERAL_CALLS = ("relax.dynamic_strided_slice",)
 # Operators that read a constant in an order for which TVM 0.27 packs it wrongly
@@ -34,13 +31,8 @@ _NOT_PACKED = "winograd_input", "winograd_output"
 _PACKS = "meta_schedule.layout_rewrite_preproc"
 
 
-def _operator_names() -> list[str]:
-    """Of Relax, those that users have registered included."""
-    return [name for name in tvm.ir.Op.list_op_names() if name.startswith("relax.")]
-
-
 def lower(
-    mod: tvm.IRModule, target: tvm.target.Target, as_imported: Container[str] = ()
+    mod: tvm.IRModule, target: tvm.target.Target, *, as_imported: bool = False
 ) -> tvm.IRModule:
     """Lower a network to operators, fused as TVM fuses them, in forms that can be scheduled to be
     fast.
@@ -55,8 +47,8 @@ def lower(
     mod : tvm.IRModule
         As imported by one of Relax's frontends, its weights bound; see `bind_params`.
     target : tvm.target.Target
-    as_imported : collection of str
-        Operators that are lowered as TVM does it, of `operators_of`; or `EVERYTHING`.
+    as_imported : bool
+        Lower the operators as TVM does it; only the layout of constant weights may be chosen.
 
     Returns
     -------
@@ -71,27 +63,28 @@ def lower(
     2
     """
     for_cpu = target.kind.name == "llvm"
-    if EVERYTHING in as_imported:
-        fused = lower_as_imported(mod, target)
-        return with_packable_weights(fused) if for_cpu else fused
     try:
-        # Constants are folded first, or what is computed from others would not be found.
-        lowered = raise_to_operators(_fold(mod)) if for_cpu else _fold(mod)
-        if as_imported:  # legalized, they are no operators that any pass knows
-            lowered = _legalize(lowered, lambda name: name in as_imported)
-        lowered = fold_batch_norms(lowered)
-        if for_cpu:
-            lowered = _fold(with_channels_last(lowered))
-            rules = {"relax.nn.conv2d": legalize_conv2d, **FAST_MATH}
-            lowered = relax.transform.LegalizeOps(rules)(mark_concats(lowered))
-        fused = lower_as_imported(lowered, target)
+        fused = lower_as_imported(mod if as_imported else _convert(mod, for_cpu), target)
     except Exception as error:  # of TVM's passes, or of ours
+        if as_imported:
+            raise
         logger.warning(
             "the network is tuned as TVM lowers it, since it cannot be lowered otherwise: %s",
             last_line(str(error)),
         )
         fused = lower_as_imported(mod, target)
     return with_packable_weights(fused) if for_cpu else fused
+
+
+def _convert(mod: tvm.IRModule, for_cpu: bool) -> tvm.IRModule:
+    """Convert operators to forms that can be scheduled to be fast."""
+    # Constants are folded first, or what is computed from others would not be found.
+    folded = _fold(mod)
+    if not for_cpu:
+        return fold_batch_norms(folded)
+    converted = _fold(with_channels_last(fold_batch_norms(raise_to_operators(folded))))
+    rules = {"relax.nn.conv2d": legalize_conv2d, **FAST_MATH}
+    return relax.transform.LegalizeOps(rules)(mark_concats(converted))
 
 
 def check_shapes(mod: tvm.IRModule) -> None:
@@ -141,50 +134,9 @@ def _fold(mod: tvm.IRModule) -> tvm.IRModule:
     TVM 0.27 legalizes an operator to see whether it can be folded. Of those that become several
     calls, all but the last stay in the network, and call functions that do not.
     """
-    others = [name for name in _operator_names() if name not in _SEVERAL_CALLS]
+    operators = [name for name in tvm.ir.Op.list_op_names() if name.startswith("relax.")]
+    others = [name for name in operators if name not in _SEVERAL_CALLS]
     return relax.transform.FoldConstant()(relax.transform.LegalizeOps(skip_ops=others)(mod))
-
-
-def operators_of(mod: tvm.IRModule) -> list[str]:
-    """What `lower` may change for a CPU: the operators of a network, by kind, arguments and their
-    shapes.
-
-    Examples
-    --------
-    >>> from autotvm_opevo.networks.relax import operator
-    >>> operators_of(operator("matmul", [(8, 64), (64, 32)])[0])
-    ['matmul(input0[8, 64], input1[64, 32])']
-    """
-    names: dict[str, None] = {}
-    _legalize(raise_to_operators(_fold(mod)), lambda name: names.setdefault(name))
-    return list(names)
-
-
-def _legalize(mod: tvm.IRModule, chosen: Callable[[str], Any]) -> tvm.IRModule:
-    """Legalize the operators whose names are chosen, as TVM does it."""
-
-    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> Any:
-        if not chosen(_name_of(call)):
-            return call
-        return call.op.get_attr("FLegalize")(builder, call)
-
-    rules = {
-        name: legalize for name in _operator_names() if tvm.ir.Op.get(name).get_attr("FLegalize")
-    }
-    return relax.transform.LegalizeOps(rules)(mod)
-
-
-def _name_of(expression: Any) -> str:
-    """A call or an argument in a word that is the same whenever the network is lowered."""
-    if isinstance(expression, relax.Call) and isinstance(expression.op, tvm.ir.Op):
-        arguments = ", ".join(filter(None, map(_name_of, expression.args)))
-        return f"{expression.op.name.removeprefix('relax.')}({arguments})"
-    if isinstance(expression, relax.Tuple):
-        return f"({', '.join(map(_name_of, expression.fields))})"
-    name = expression.name if isinstance(expression, relax.Var) else ""
-    is_tensor = isinstance(expression, (relax.Var, tvm.ir.GenericConst))
-    shape = static_shape(expression) if is_tensor else None
-    return name if shape is None else f"{name}{shape}"
 
 
 def with_packable_weights(mod: tvm.IRModule) -> tvm.IRModule:

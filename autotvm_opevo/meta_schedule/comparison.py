@@ -17,7 +17,7 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.lowering.entry import bind_params
-from autotvm_opevo.lowering.network import check_shapes, lower_as_imported
+from autotvm_opevo.lowering.network import check_shapes, lower, lower_as_imported
 from autotvm_opevo.meta_schedule.compilation import warn_of_untuned
 from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing
 from autotvm_opevo.meta_schedule.evaluation import (
@@ -26,9 +26,9 @@ from autotvm_opevo.meta_schedule.evaluation import (
     open_device,
     random_inputs,
 )
-from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_operators
+from autotvm_opevo.meta_schedule.store import untuned_networks, verified_networks
 from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target
-from autotvm_opevo.meta_schedule.tasks import extract, key_of, lower_and_extract, task_name
+from autotvm_opevo.meta_schedule.tasks import extract, key_of, task_name
 from autotvm_opevo.meta_schedule.worker import INDICES, build_schedule
 from autotvm_opevo.tuning.comparison import Comparison, OperatorComparison, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
@@ -116,16 +116,17 @@ def compare_logs(
         THIS_MACHINE.check(target)
 
     def lower_all() -> tuple[_Lowered, list[_Lowered]]:
-        """As imported, and as it was for each log, each of which knows what is lowered wrongly."""
+        """As imported, and as it was for each log, which knows whether that keeps the outputs."""
         as_imported = lower_as_imported(mod, target)
-        lowered, tasks, _ = lower_and_extract(mod, target, {})
+        lowered = lower(mod, target)
+        tasks, _ = extract(lowered, target)
         key = key_of(target, tasks)
-        wrong = [tuple(wrong_operators(log).get(key, ())) for log in logs]
-        ways: dict[tuple[str, ...], _Lowered] = {(): (lowered, tasks)}
-        for operators in {*wrong} - {()}:
-            lowered, tasks, _ = lower_and_extract(mod, target, {key: operators})
-            ways[operators] = lowered, tasks
-        return (as_imported, extract(as_imported, target)[0]), [ways[names] for names in wrong]
+        keeps = [verified_networks(log).get(key, True) for log in logs]
+        ways: dict[bool, _Lowered] = {True: (lowered, tasks)}
+        if not all(keeps):
+            packable = lower(mod, target, as_imported=True)
+            ways[False] = packable, extract(packable, target)[0]
+        return (as_imported, extract(as_imported, target)[0]), [ways[way] for way in keeps]
 
     as_imported, of_logs = run_compiler(lower_all, "lowering the network")
     untuned = as_imported[0]

@@ -23,7 +23,7 @@ from autotvm_opevo.meta_schedule.database import (
     parts_of,
     records_in,
 )
-from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_operators
+from autotvm_opevo.meta_schedule.store import untuned_networks, verified_networks
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.tasks import key_of, lower_and_extract
 from autotvm_opevo.tuning.record_lines import seconds
@@ -94,7 +94,7 @@ def compile_network(
     def compiled() -> Any:
         if opened is None or isinstance(opened, ms.database.ScheduleFnDatabase):
             return build(lower(mod, target), target, opened)
-        lowered, tasks, _ = lower_and_extract(mod, target, _wrong_operators(opened, target))
+        lowered, tasks, _ = lower_and_extract(mod, target, _verified(opened, target))
         if _is_untuned(opened, tasks, target):
             return build(lower_as_imported(mod, target), target)
         return build(lowered, target, _best_records(opened, tasks, target))
@@ -108,19 +108,19 @@ def _folders(database: ms.database.Database) -> list[tuple[ms.database.JSONDatab
     return [(part, Path(str(part.path_tuning_record)).parent) for part in files]
 
 
-def _wrong_operators(
+def _verified(
     database: ms.database.Database, target: tvm.target.Target
-) -> dict[tuple[str, ...], list[str]]:
-    """The operators whose lowering changes the outputs, by network. What was found for another
-    target holds for one without records, too, such as one with more cores.
+) -> dict[tuple[str, ...], bool]:
+    """Whether `lower` keeps what networks compute, by their keys. What was found for another target
+    holds for one without records, too, such as one with more cores.
     """
-    known: dict[tuple[str, ...], list[str]] = {}
+    known: dict[tuple[str, ...], bool] = {}
     for _, folder in _folders(database):
-        for key, names in wrong_operators(folder).items():
-            known[key] = known.get(key) or names
+        for key, keeps in verified_networks(folder).items():
+            known[key] = keeps and known.get(key, True)
     if any(structural_equal(record.target, target) for record in records_in(database)):
         return known
-    elsewhere = {(str(target), *key[1:]): names for key, names in known.items() if names}
+    elsewhere = {(str(target), *key[1:]): False for key, keeps in known.items() if not keeps}
     return {**elsewhere, **known}
 
 

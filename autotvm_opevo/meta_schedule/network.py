@@ -81,9 +81,9 @@ def tune_network(
     The network is lowered for speed first: batch normalizations are folded, convolutions for a CPU
     are converted to NHWC or to Winograd's algorithm, weights are packed, and exp, tanh and erf
     become polynomials. Inputs and outputs stay as they are, except for rounding. On this machine's
-    CPU, the first call verifies that in seconds; operators that fail stay as imported, with a
-    warning. `compile_network` compiles the result. With fewer trials than operators, on a CPU, the
-    others get the schedule of their first proposal.
+    CPU, the first call verifies that in seconds; a network that fails is lowered as TVM does it,
+    with a warning. `compile_network` compiles the result. With fewer trials than operators, on a
+    CPU, the others get the schedule of their first proposal.
 
     However this function ends, the same call resumes with the remaining trials. All finished trials
     are in the database, and with `OpEvoStrategy` no candidate is measured twice. At the end the
@@ -287,21 +287,21 @@ def _is_own(path: str | PathLike[str], folder: Path) -> bool:
 def _lower(
     mod: tvm.IRModule, target: tvm.target.Target, store: TrialStore, trials: int, verify: bool
 ) -> tuple[tvm.IRModule, list[Any], list[str]]:
-    """Lower a network but for operators whose lowering changes what it computes, which `verify`
-    finds unless that was done before, or no trials are left. Returns the lowered network, its
-    tasks, and the operators that cannot be tuned.
+    """Lower a network, as TVM does it if its outputs would differ, which `verify` finds out unless
+    that was done before, or no trials are left. Returns the lowered network, its tasks, and the
+    operators that cannot be tuned.
     """
 
     def lower() -> tuple[tvm.IRModule, list[Any], list[str]]:
         return run_compiler(
-            partial(lower_and_extract, mod, target, store.wrong_operators), "lowering the network"
+            partial(lower_and_extract, mod, target, store.verified), "lowering the network"
         )
 
     with ExitStack() as stack:
-        find_wrong_operators = None
+        keeps_outputs = None
         # A new database has trials to make: the networks run while this process lowers.
-        if verify and not len(store.database) and not store.wrong_operators:
-            find_wrong_operators = stack.enter_context(verifying(mod, target))
+        if verify and not len(store.database) and not store.verified:
+            keeps_outputs = stack.enter_context(verifying(mod, target))
         import_tensor_intrinsics()
         lowered, tasks, dynamic = lower()
         if not tasks:
@@ -310,15 +310,15 @@ def _lower(
             raise ValueError(f"mod must have an operator that can be tuned; it has none{why}")
         network = key_of(target, tasks)
         has_trials = len(store.database) - len(store.others(network)) < trials
-        if verify and has_trials and network not in store.wrong_operators:
-            if find_wrong_operators is None:
-                find_wrong_operators = stack.enter_context(verifying(mod, target))
-            wrong = find_wrong_operators()
-            if wrong is not None:
-                store.wrong_operators[network] = wrong
-            if wrong:
+        if verify and has_trials and network not in store.verified:
+            if keeps_outputs is None:
+                keeps_outputs = stack.enter_context(verifying(mod, target))
+            keeps = keeps_outputs()
+            if keeps is not None:
+                store.verified[network] = keeps
+            if keeps is False:
                 lowered, tasks, dynamic = lower()
-                store.wrong_operators.setdefault(key_of(target, tasks), [])
+                store.verified.setdefault(key_of(target, tasks), True)
                 store.write_best()  # or who compiles after a kill would get what is wrong
     return lowered, tasks, dynamic
 

@@ -27,9 +27,9 @@ from autotvm_opevo.tuning.run_log import RunLog, TrialEnded, run_log_file
 _Task = tuple[str, str]
 
 # Of the best: the files with the number of records that the work directory had, the networks that
-# are better untuned, and the operators whose lowering changes what they compute; and what follows
-# the folder's name while it is replaced.
-_TRIALS, _UNTUNED, _WRONG, _ASIDE = "trials", "untuned.json", "wrong_operators.json", ".old"
+# are better untuned, and those that were verified; and what follows the folder's name while it is
+# replaced.
+_TRIALS, _UNTUNED, _VERIFIED, _ASIDE = "trials", "untuned.json", "verified.json", ".old"
 
 
 class TrialStore:
@@ -49,8 +49,8 @@ class TrialStore:
         One record a trial.
     untuned : set of tuple of str
         The networks that are better untuned, by their keys; see `tasks.key_of`.
-    wrong_operators : dict of tuple of str to list of str
-        Of the networks that were verified, the operators for which `lower` changes their outputs.
+    verified : dict of tuple of str to bool
+        Of the networks that were verified, whether `lower` keeps their outputs.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,7 +58,7 @@ class TrialStore:
         self.path, self.database = folder, load_database(folder)
         self.run_log = RunLog(run_log_file(folder), overwrite=not len(self.database))
         self.untuned: set[tuple[str, ...]] = set()
-        self.wrong_operators: dict[tuple[str, ...], list[str]] = {}
+        self.verified: dict[tuple[str, ...], bool] = {}
         self._keys: dict[Workload, str] = {}
         self._workloads: dict[str, Workload] = {}  # by key, those that are written
         self._records: defaultdict[_Task, list[TuningRecord]] = defaultdict(list)
@@ -79,7 +79,7 @@ class TrialStore:
             task = self._task_of(record)
             if seconds(record.run_secs) < inf or task not in self._records:
                 self._best[task] = record  # but what was not measured gives way to any trial
-        self.untuned, self.wrong_operators = untuned_networks(best), wrong_operators(best)
+        self.untuned, self.verified = untuned_networks(best), verified_networks(best)
         known = 0
         with suppress(OSError, ValueError):  # of an earlier version, or torn
             known = int((best / _TRIALS).read_text())
@@ -171,7 +171,7 @@ class TrialStore:
             raise OSError(f"{new} cannot be written: make room on its disk")
         (new / _TRIALS).write_text(str(_count_records(self.path)))
         jsonl.append(new / _UNTUNED, *self.untuned)
-        jsonl.append(new / _WRONG, *self.wrong_operators.items())
+        jsonl.append(new / _VERIFIED, *self.verified.items())
         shutil.rmtree(aside, ignore_errors=True)
         if old.exists():
             old.rename(aside)
@@ -216,14 +216,14 @@ def untuned_networks(best: str | PathLike[str]) -> set[tuple[str, ...]]:
     return {tuple(map(str, value)) for value in _lists(Path(best) / _UNTUNED)}
 
 
-def wrong_operators(folder: str | PathLike[str]) -> dict[tuple[str, ...], list[str]]:
-    """The operators for which `lower` changes what networks compute, by the networks' keys; of a
-    work directory or a database of the best.
+def verified_networks(folder: str | PathLike[str]) -> dict[tuple[str, ...], bool]:
+    """Whether `lower` keeps what networks compute, by their keys; of a work directory or a database
+    of the best.
     """
     return {
-        tuple(map(str, key)): list(map(str, names))
-        for file in (_WRONG, f"{BEST_DATABASE}/{_WRONG}")
-        for key, names in _lists(Path(folder) / file)
+        tuple(map(str, key)): bool(keeps)
+        for file in (_VERIFIED, f"{BEST_DATABASE}/{_VERIFIED}")
+        for key, keeps in _lists(Path(folder) / file)
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from tvm.target import Target
 
 from autotvm_opevo._utils.timeouts import say_if_long
-from autotvm_opevo.lowering.network import EVERYTHING, is_known, lower, operators_of
+from autotvm_opevo.lowering.network import is_known, lower
 from autotvm_opevo.meta_schedule.database import workload_key
 from autotvm_opevo.meta_schedule.measurer import Trial, interrupts_in_tvm
 from autotvm_opevo.meta_schedule.store import TrialStore
@@ -28,19 +28,15 @@ from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 
 def lower_and_extract(
-    mod: tvm.IRModule,
-    target: Target,
-    wrong_operators: Mapping[tuple[str, ...], Collection[str]],
+    mod: tvm.IRModule, target: Target, verified: Mapping[tuple[str, ...], bool]
 ) -> tuple[tvm.IRModule, list[Any], list[str]]:
-    """Lower a network but for the operators that a `TrialStore` knows to be wrong then; see
+    """Lower a network, as TVM does it if a `TrialStore` knows that its outputs would differ; see
     `extract`.
     """
     lowered = lower(mod, target)
     tasks, untuned = extract(lowered, target)
-    if without := wrong_operators.get(key_of(target, tasks)):
-        # With other names of variables, none says which operators they are.
-        named = {*without} <= {EVERYTHING, *operators_of(mod)}
-        lowered = lower(mod, target, without if named else [EVERYTHING])
+    if not verified.get(key_of(target, tasks), True):
+        lowered = lower(mod, target, as_imported=True)
         tasks, untuned = extract(lowered, target)
     return lowered, tasks, untuned
 

@@ -26,8 +26,8 @@ def verified_once(verifying):
         if key in known:
             yield lambda: known[key]
             return
-        with verifying(mod, target) as find_wrong_operators:
-            yield lambda: known.setdefault(key, find_wrong_operators())
+        with verifying(mod, target) as keeps_outputs:
+            yield lambda: known.setdefault(key, keeps_outputs())
 
     return call
 
