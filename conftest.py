@@ -11,7 +11,7 @@ import pytest
 os.environ.setdefault("TVM_NUM_THREADS", "1")
 
 _AUTOTVM = [
-    *("autotvm_opevo/autotvm", "autotvm_opevo/networks/relay.py", "autotvm_opevo/tvmc.py"),
+    *("autotvm_opevo/autotvm", "autotvm_opevo/networks/relay.py"),
     *(
         "tests/autotvm",
         "tests/benchmarks",
@@ -46,7 +46,7 @@ _SLOW = [
     ),
     *("test_rpc", "test_adapter", "test_tune_matmul", "test_comparison", "test_main"),
     *("test_strategy", "test_command_line", "test_runs", "test_tuner"),
-    *("test_tvmc", "test_compare", "test_doctor", "test_confirmation"),
+    *("test_compare", "test_doctor", "test_confirmation"),
     *("test_builder", "test_winograd", "test_modules", "test_runner", "test_intrinsics"),
 ]
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 # A module may import from its own room and from the rows below it, but not from other rooms in its
 # row.
 LAYERS = [
-    ["__main__", "tvmc"],
+    ["__main__"],
     ["cli"],
     ["__init__"],
     ["reporting"],

@@ -6,7 +6,6 @@ import inspect
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -30,7 +29,6 @@ from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.history import read_history
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.measurer import Measurer, default_measure_option
-from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.autotvm.targets import (
@@ -52,7 +50,7 @@ from autotvm_opevo.search.base import FIRST_BATCH
 from autotvm_opevo.topology.serialization import knobs_to_json
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import Budget, TuningRun
-from autotvm_opevo.tuning.run_log import DevicesLeft, KnobsMapped
+from autotvm_opevo.tuning.run_log import KnobsMapped
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler, round_size
 from autotvm_opevo.tuning.workers import call_once
 
@@ -279,15 +277,6 @@ class NetworkRun(TuningRun):
         )
         if roofline:
             self.best.bandwidth = roofline.bandwidth
-
-    def _end_measuring(self) -> None:
-        """See `TuningRun`; also tell the run log of devices that have left."""
-        super()._end_measuring()
-        if pool := self._measurer.pool:
-            with suppress(DevicePoolError):
-                pool.refresh()  # who has left since the last trial failed
-            if pool.lost:
-                self._run_log.write(DevicesLeft(addresses=pool.lost))
 
     def _use_confirmed(self, task: TaskState, best: Record, latency: float) -> str:
         """See `TuningRun`."""

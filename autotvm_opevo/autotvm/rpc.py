@@ -103,8 +103,6 @@ class DevicePool:
 
     Attributes
     ----------
-    lost : list of str
-        Addresses of the devices that have left and not come back.
     size : int
         Number of trials at the same time: the runner's ``n_parallel``, but no more than there are
         devices where that is AutoTVM's default, the number of this machine's cores.
@@ -117,7 +115,6 @@ class DevicePool:
         self._aborted = False
         self._refreshing = threading.Lock()
         self._numbers = count()
-        self.lost: list[str] = []
         self._known: set[str] = set()
         if runner.module_loader is None:
             runner.module_loader = _LOADER
@@ -145,10 +142,8 @@ class DevicePool:
         """
         with self._refreshing:
             present = set(addresses(self._runner.key, self._runner.host, self._runner.port))
-            left = sorted(self._known - present)
-            for device in left:
+            for device in sorted(self._known - present):
                 logger.warning("the device at %s has left the tracker at %s", device, self._tracker)
-            self.lost = [*(device for device in self.lost if device not in present), *left]
             self._known = present
 
     def run(self, inputs: Sequence[MeasureInput], builds: Sequence[Any]) -> list[MeasureResult]:

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 import numpy as np
 
-from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize, printable
+from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.verdict import verdict
@@ -110,8 +110,6 @@ def warnings(log: TuningLog) -> Iterator[str]:
     if log.pauses:
         total = format_duration(sum(log.pauses))
         yield f"{pluralize(len(log.pauses), 'pause')} ({total} in total) not counted as tuning time"
-    if lost := list(dict.fromkeys(map(printable, log.runs.devices_left))):
-        yield f"{pluralize(len(lost), 'device')} left while tuning: {', '.join(lost)}"
 
 
 def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:

@@ -113,12 +113,6 @@ class BestConfirmed(Event):
         return median(abs(latency / self.latency - 1) for latency in self.latencies)
 
 
-class DevicesLeft(Event):
-    """Addresses of devices that left during a run."""
-
-    addresses: list[str]
-
-
 class RunEnded(Event):
     """Seconds of each phase of a run, and why it ended, as in `TuningResult`."""
 
@@ -238,7 +232,6 @@ class Runs:
     # Seconds of each phase, in all runs that ended, and their number: what is killed does not.
     phases: dict[str, float] = field(default_factory=dict)
     runs_ended: int = 0
-    devices_left: list[str] = field(default_factory=list)  # their addresses
     # By task, the last that is known: see `RunStarted`, `KnobsMapped`, `MachineMeasured`, and
     # `BestConfirmed`. Bandwidths are of small arrays when the bound was measured.
     names: dict[str, str] = field(default_factory=dict)
@@ -273,8 +266,6 @@ class Runs:
                 self._forget_comparison()  # which was of an earlier best
             elif isinstance(event, BestConfirmed):
                 self.confirmed[event.task] = event
-            elif isinstance(event, DevicesLeft):
-                self.devices_left.extend(event.addresses)
             elif isinstance(event, RunEnded):
                 self.runs_ended += 1
                 self.stop_reason = event.stop_reason

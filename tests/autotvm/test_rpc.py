@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from compared_networks import time_two_rounds
 from instant_measuring import TIMEOUT
-from report_text import page_text
 from rpc_farm import KEY, farm, free_port, kill, proxied_farm, sessions
 from small_templates import matmul_task
 from tvm import TVMError, autotvm, nd
@@ -25,7 +24,6 @@ from tvm.rpc import client
 from tvm.target import Target
 
 import autotvm_opevo.autotvm
-from autotvm_opevo import report as write_page
 from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import compare_logs, rpc
 from autotvm_opevo.autotvm.evaluation import open_device
@@ -123,14 +121,17 @@ class TestDevicePool:
             before, after = sessions(tmp_path)
         assert report.trials == len(records(log)) == 12
         assert [result.error_no for _, result in records(log)] == [0] * 12
-        lost = RunLog(f"{log}.journal").runs.devices_left
         assert before >= 3
         assert after > before
-        if harm == signal.SIGKILL:
-            assert lost == [f"127.0.0.1:{servers[0].args[servers[0].args.index('--port') + 1]}"]
-            assert f"1 device left while tuning: {lost[0]}" in page_text(
-                write_page(log, out=tmp_path / "report.html")
-            )
+
+    def test_a_device_that_leaves_is_named(self, monkeypatch, caplog):
+        present = ["10.0.0.7:9090", "10.0.0.8:9090"]
+        monkeypatch.setattr(rpc, "addresses", lambda *tracker: present)
+        pool = rpc.DevicePool(autotvm.RPCRunner(KEY, "127.0.0.1", 9190))
+        assert not caplog.text
+        present.pop()
+        pool.refresh()
+        assert "the device at 10.0.0.8:9090 has left the tracker at 127.0.0.1:9190" in caplog.text
 
     @pytest.mark.soak
     def test_more_devices_than_cores(self, tmp_path):

@@ -18,7 +18,7 @@ from synthetic_logs import (
 )
 
 from autotvm_opevo import report
-from autotvm_opevo.tuning.run_log import DevicesLeft, NetworkCompared, RunStarted
+from autotvm_opevo.tuning.run_log import NetworkCompared, RunStarted
 
 # Drawing the charts takes most of the time.
 text_only = pytest.mark.usefixtures("undrawn")
@@ -93,14 +93,6 @@ def test_time_starts_with_the_run_if_the_run_log_has_its_start(tmp_path, monkeyp
     assert "3 trials of 1 task in 90 s, the first at" in text
     assert "tuned by OpEvoTuner surrogate=&#39;gp&#39;, seed 0" in text
     assert "1 pause (8 min in total) not counted as tuning time" in text
-
-
-@text_only
-def test_devices_that_left_are_named(tmp_path):
-    for _ in range(2):
-        record(tmp_path / "log.json", DevicesLeft(["10.0.0.7:9090", "<b>:9091"]))
-    text = report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
-    assert "2 devices left while tuning: 10.0.0.7:9090, &lt;b&gt;:9091" in text
 
 
 def test_a_task_without_successful_trials(tmp_path):

@@ -9,7 +9,6 @@ import pytest
 
 from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
-    DevicesLeft,
     KnobsMapped,
     MachineMeasured,
     MeasuringBegan,
@@ -111,14 +110,12 @@ def test_values_of_a_knob_that_json_lacks_are_written_as_text(tmp_path):
     assert event.knobs == {"dense": {"k": ["choice", ["Fraction(1, 2)"]]}}
 
 
-def test_the_phases_of_all_runs_and_lost_devices_are_read_back(tmp_path):
+def test_the_phases_of_all_runs_are_read_back(tmp_path):
     run_log = RunLog(tmp_path / "journal")
     for _ in range(2):
         run_log.write(RunEnded({"running": 1.5, "building": 2.0, "searching": 0.0}))
-    run_log.write(DevicesLeft(["10.0.0.7:9090"]))
     runs = RunLog(run_log.path).runs
     assert (runs.phases, runs.runs_ended) == ({"running": 3.0, "building": 4.0}, 2)
-    assert runs.devices_left == ["10.0.0.7:9090"]
 
 
 def test_each_network_is_kept_once_and_the_last_one_last(tmp_path):
