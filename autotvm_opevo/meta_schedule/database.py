@@ -33,7 +33,6 @@ from tvm.s_tir.meta_schedule.database import (
     Workload,
 )
 from tvm.target import Target
-from tvm.target.codegen import target_has_features
 from tvm_ffi import structural_equal
 
 from autotvm_opevo._utils import jsonl
@@ -60,9 +59,8 @@ _MAX_REASON = 300
 _TENSORIZE = b'"Tensorize"'
 
 
-def import_tensor_intrinsics(target: Target | None = None) -> None:
-    """Import ``tvm.s_tir.tensor_intrin`` in a fraction of the time, unless tuning for a target
-    surely uses none of it: TVM's schedule rules for x86 do with AVX-512 and VNNI only.
+def import_tensor_intrinsics() -> None:
+    """Import ``tvm.s_tir.tensor_intrin``, which every tuning needs, in a fraction of the time.
 
     TVM's parser calls ``inspect.stack()`` for each of hundreds of functions. For each of about
     thirty frames, most of the import system itself, that searches all loaded modules and reads
@@ -70,11 +68,6 @@ def import_tensor_intrinsics(target: Target | None = None) -> None:
 
     Ctrl-C waits for it: TVM refuses to register a second time what half an import has registered.
     """
-
-    if target is not None and target.kind.name == "llvm" and target_has_features("sse2", target):
-        wide = "avx512f", "avxvnni"
-        if not any(target_has_features(feature, target) for feature in wide):
-            return
 
     def do_import() -> None:
         with patch.object(inspect, "stack", _stack):

@@ -50,6 +50,8 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
         knobs by role (see `DecisionSpace.by_role`); of at most 256 workloads.
     """
     folders = {Path(folder).resolve(): Path(folder) for folder in work_dirs}
+    if folders:
+        import_tensor_intrinsics()
     sources: list[Source] = []
     for folder, given in folders.items():
         if folder.is_file():
@@ -137,12 +139,10 @@ def _copy_some(folder: Path, temporary: Path) -> None:
 
 def _source(records: list[TuningRecord]) -> Source | None:
     """The results of a workload; None if none is a success, or no sketch can be generated here."""
-    target = records[0].target
-    import_tensor_intrinsics(target)
     try:
         context = ms.TuneContext(
             mod=records[0].workload.mod,
-            target=target,
+            target=records[0].target,
             space_generator="post-order-apply",
             rand_state=1,
         )

@@ -302,7 +302,7 @@ def _lower(
         # A new database has trials to make: the networks run while this process lowers.
         if verify and not len(store.database) and not store.verified:
             keeps_outputs = stack.enter_context(verifying(mod, target))
-        import_tensor_intrinsics(target)
+        import_tensor_intrinsics()
         lowered, tasks, dynamic = lower()
         if not tasks:
             unknown = ", ".join(dynamic)
