@@ -19,6 +19,10 @@ _BOUNDS = {
     tvm.tirx.Min: (topi.minimum, relax.op.minimum),
 }
 CONVOLUTIONS = {"nn.conv1d", "nn.conv2d", "nn.conv3d"}
+# Operators that are legalized to several calls.
+_SEVERAL_CALLS = ("relax.dynamic_strided_slice",)
+# Numpy has no others of these sizes.
+_VIEWED = ("float32", "float64", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
 # Scaled weights could leave the range of smaller ones.
 _SCALABLE = ("float32", "float64")
 # A function of TVM's operator library, its arguments, and the operator that computes the same.
@@ -195,6 +199,43 @@ def _pads(stored: Any, tensors: list[Any], call: Any) -> Iterator[_Candidate]:
         yield topi.nn.mirror_pad, [x, before, after, "REFLECT"], pad(x, width, "reflect")
         yield topi.nn.replicate_pad, [x, before, after], pad(x, width, "replicate")
         yield topi.nn.circular_pad, [x, before, after], pad(x, width, "circular")
+
+
+def fold_constants(mod: tvm.IRModule) -> tvm.IRModule:
+    """Compute what depends on constants only.
+
+    TVM's pass compiles a function for each reshaped or transposed constant, such as the bias of a
+    convolution: seconds for a network with many. These are computed with numpy, and most networks
+    have no others.
+    """
+    mod = relax.transform.CanonicalizeBindings()(_Viewing.apply(mod))
+    if all(map(variables_in, calls_in(mod))):
+        mod = mod.clone()
+        for variable, function in mod.functions_items():
+            if isinstance(function, relax.Function):
+                mod.update_func(variable, relax.analysis.remove_all_unused(function))
+        return mod
+    # TVM 0.27 legalizes an operator to see whether it can be folded. Of those that become several
+    # calls, all but the last stay in the network, and call functions that do not.
+    operators = [name for name in tvm.ir.Op.list_op_names() if name.startswith("relax.")]
+    others = [name for name in operators if name not in _SEVERAL_CALLS]
+    return relax.transform.FoldConstant()(relax.transform.LegalizeOps(skip_ops=others)(mod))
+
+
+class _Viewing(BlockRewriter):
+    def _rewrite(self, var: Any, call: Any) -> Any:
+        """A constant in another shape or order of axes; None for all else."""
+        name, shape = operator_name(call), static_shape(var)
+        if name not in ("reshape", "permute_dims") or not isinstance(call.args[0], tvm.ir.Constant):
+            return None
+        if shape is None or str(var.ty.dtype) not in _VIEWED:
+            return None
+        array = call.args[0].value.numpy()
+        if name == "reshape":
+            return relax.const(array.reshape(shape), str(var.ty.dtype))
+        axes = call.attrs.axes
+        order = None if axes is None else [int(axis) for axis in axes]
+        return relax.const(np.ascontiguousarray(array.transpose(order)), str(var.ty.dtype))
 
 
 def fold_batch_norms(mod: tvm.IRModule) -> tvm.IRModule:
