@@ -30,7 +30,7 @@ from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
 
 from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, OpEvoStrategy
-from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.tuning.programs import random_arrays
 from autotvm_opevo.tuning.record_lines import seconds
 from benchmarks import markdown, publish

@@ -34,8 +34,8 @@ from autotvm_opevo.meta_schedule import (
     open_database,
     tune_network,
 )
-from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.evaluation import network_loader, open_device, random_inputs
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.networks import relax as workloads
 from benchmarks import publish
 from benchmarks.environment import environment

@@ -1,14 +1,10 @@
-"""MetaSchedule's database: the records of a task, the repair of a torn file, and a shortcut for
-TVM's slowest import, which some records need.
-"""
+"""MetaSchedule's database: the records of a task, and the repair of a torn file."""
 
 from __future__ import annotations
 
-import inspect
 import logging
 import math
 import re
-import sys
 from base64 import b64decode
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Sequence
@@ -17,9 +13,7 @@ from itertools import takewhile
 from os import PathLike
 from pathlib import Path
 from textwrap import shorten
-from traceback import walk_stack
 from typing import Any
-from unittest.mock import patch
 
 import tvm
 from tvm.ir import IRModule
@@ -38,7 +32,7 @@ from tvm_ffi import structural_equal
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside, terminated
 from autotvm_opevo._utils.text import last_line, pluralize
-from autotvm_opevo._utils.timeouts import run_compiler
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE, describe_file, kind_of_file
 from autotvm_opevo.tuning.record_lines import (
     UNUSABLE_FROM,
@@ -57,31 +51,6 @@ Tensors = list[tuple[str, int]]
 _MAX_REASON = 300
 # The instruction of a trace that needs tensor intrinsics.
 _TENSORIZE = b'"Tensorize"'
-
-
-def import_tensor_intrinsics() -> None:
-    """Import ``tvm.s_tir.tensor_intrin``, which every tuning needs, in a fraction of the time.
-
-    TVM's parser calls ``inspect.stack()`` for each of hundreds of functions. For each of about
-    thirty frames, most of the import system itself, that searches all loaded modules and reads
-    source files, of which the parser looks at one line.
-
-    Ctrl-C waits for it: TVM refuses to register a second time what half an import has registered.
-    """
-
-    def do_import() -> None:
-        with patch.object(inspect, "stack", _stack):
-            import tvm.s_tir.tensor_intrin  # noqa: F401
-
-    run_compiler(do_import, "importing TVM's tensor intrinsics")
-
-
-def _stack(context: int = 1) -> list[inspect.FrameInfo]:
-    """``inspect.stack`` without lines of source code."""
-    return [
-        inspect.FrameInfo(f, f.f_code.co_filename, line, f.f_code.co_name, None, None)
-        for f, line in walk_stack(sys._getframe(1))
-    ]
 
 
 def fitness(run_secs: Iterable[Any] | None) -> float:

@@ -20,12 +20,8 @@ from tvm.s_tir.meta_schedule.database import TuningRecord
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import say_if_long
-from autotvm_opevo.meta_schedule.database import (
-    fitness,
-    import_tensor_intrinsics,
-    load_database,
-    set_malformed_aside,
-)
+from autotvm_opevo.meta_schedule.database import fitness, load_database, set_malformed_aside
+from autotvm_opevo.meta_schedule.intrinsics import few_intrinsics
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.search.transfer import Source, thin_out
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE, describe_file
@@ -50,8 +46,6 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
         knobs by role (see `DecisionSpace.by_role`); of at most 256 workloads.
     """
     folders = {Path(folder).resolve(): Path(folder) for folder in work_dirs}
-    if folders:
-        import_tensor_intrinsics()
     sources: list[Source] = []
     for folder, given in folders.items():
         if folder.is_file():
@@ -139,13 +133,15 @@ def _copy_some(folder: Path, temporary: Path) -> None:
 
 def _source(records: list[TuningRecord]) -> Source | None:
     """The results of a workload; None if none is a success, or no sketch can be generated here."""
+    target = records[0].target
     try:
-        context = ms.TuneContext(
-            mod=records[0].workload.mod,
-            target=records[0].target,
-            space_generator="post-order-apply",
-            rand_state=1,
-        )
+        with few_intrinsics(target):
+            context = ms.TuneContext(
+                mod=records[0].workload.mod,
+                target=target,
+                space_generator="post-order-apply",
+                rand_state=1,
+            )
         decisions = DecisionSpace(context.mod, context.generate_design_space(), [])
     except (RuntimeError, ValueError):
         # of a target that this TVM was not built for, or a structure that it no longer has

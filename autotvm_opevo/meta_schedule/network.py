@@ -26,7 +26,7 @@ from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
 from autotvm_opevo._utils.validation import as_integer, as_paths
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import check_shapes
-from autotvm_opevo.meta_schedule.database import LOCK, database_with, import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.database import LOCK, database_with
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network
 from autotvm_opevo.meta_schedule.history import describe_history, sources_of
 from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner, is_local
@@ -302,7 +302,6 @@ def _lower(
         # A new database has trials to make: the networks run while this process lowers.
         if verify and not len(store.database) and not store.verified:
             keeps_outputs = stack.enter_context(verifying(mod, target))
-        import_tensor_intrinsics()
         lowered, tasks, dynamic = lower()
         if not tasks:
             unknown = ", ".join(dynamic)

@@ -20,6 +20,7 @@ from tvm.target import Target
 from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.lowering.network import is_known, lower
 from autotvm_opevo.meta_schedule.database import workload_key
+from autotvm_opevo.meta_schedule.intrinsics import few_intrinsics
 from autotvm_opevo.meta_schedule.measurer import Trial, interrupts_in_tvm
 from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.tuning import task_state
@@ -149,14 +150,16 @@ class TaskState(task_state.TaskState):
         return None
 
     def _context(self, strategy: Any = None) -> ms.TuneContext:
-        return ms.TuneContext(
-            self.mod,
-            target=self.target,
-            space_generator="post-order-apply",
-            search_strategy=strategy,
-            task_name=self.task.task_name,
-            rand_state=self._rand_state,
-        ).clone()
+        with few_intrinsics(self.target):
+            context = ms.TuneContext(
+                self.mod,
+                target=self.target,
+                space_generator="post-order-apply",
+                search_strategy=strategy,
+                task_name=self.task.task_name,
+                rand_state=self._rand_state,
+            )
+        return context.clone()
 
 
 class OpEvoTask(TaskState):

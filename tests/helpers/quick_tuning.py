@@ -10,8 +10,8 @@ from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
 from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, OpEvoStrategy, open_database
-from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.evaluation import Instance
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from benchmarks.workloads import matmul
 
 import_tensor_intrinsics()

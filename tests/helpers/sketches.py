@@ -7,7 +7,7 @@ from tvm import te, topi
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
-from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from benchmarks.workloads import PAPER, cpu, softmax
 

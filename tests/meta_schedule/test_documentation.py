@@ -23,7 +23,7 @@ import autotvm_opevo.meta_schedule
 from autotvm_opevo.networks import relax
 
 if sys.argv[1] == "tuning":
-    autotvm_opevo.meta_schedule.database.import_tensor_intrinsics()
+    autotvm_opevo.meta_schedule.intrinsics.import_tensor_intrinsics()
 assert ("tvm.s_tir.tensor_intrin" in sys.modules) == (sys.argv[1] == "tuning")
 network = autotvm_opevo.meta_schedule.network
 network.measure_roofline = measured_once(network.measure_roofline, ".")

@@ -15,14 +15,14 @@ from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
 from autotvm_opevo.meta_schedule import as_target, open_database
-from autotvm_opevo.meta_schedule.database import _stack
+from autotvm_opevo.meta_schedule.intrinsics import _stack
 
 # Prints what is registered by an import of the intrinsics, in the text of TVMScript.
 SCRIPT = """
 import sys
 import tvm_ffi
 from tvm.s_tir import TensorIntrin
-from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 names, register = [], TensorIntrin.register
 def record(name, *rest, **options):
     names.append(name)
@@ -41,7 +41,7 @@ INTERRUPTED = """
 import os, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background job ignores
 from tvm.s_tir import TensorIntrin
-from autotvm_opevo.meta_schedule.database import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 count, register = 0, TensorIntrin.register
 def interrupt(*given, **options):
     global count
@@ -70,6 +70,31 @@ except Exception as error:
     print("is not registered" in str(error))
 for folder in reversed(sys.argv[1:]):
     print(len(open_database(folder)), intrinsics())
+"""
+
+
+# Sketches of a product of integers for a CPU, with its intrinsics only, and then with all.
+SKETCHES = """
+import sys
+from tvm import te, topi
+from tvm.s_tir import TensorIntrin, meta_schedule as ms
+from autotvm_opevo.meta_schedule import as_target
+from autotvm_opevo.meta_schedule.intrinsics import few_intrinsics, import_tensor_intrinsics
+target = as_target({"kind": "llvm", "mcpu": sys.argv[1], "num-cores": 2})
+a, b = te.placeholder((16, 64), "uint8", "a"), te.placeholder((32, 64), "int8", "b")
+product = te.create_prim_func([a, b, topi.nn.dense(a, b, None, "int32")])
+def sketches():
+    context = ms.TuneContext(
+        product, target=target, space_generator="post-order-apply", rand_state=1
+    ).clone()
+    return [str(sketch.trace) for sketch in context.generate_design_space()]
+with few_intrinsics(target):
+    few = sketches()
+print("tvm.s_tir.tensor_intrin" in sys.modules)
+print(TensorIntrin.get("wmma_sync_16x16x16_f16f16f32", allow_missing=True))
+import_tensor_intrinsics()
+print(few == sketches(), any("Tensorize" in sketch or "dot_16x4" in sketch for sketch in few))
+print(TensorIntrin.get("wmma_sync_16x16x16_f16f16f32", allow_missing=True) is not None)
 """
 
 
@@ -114,6 +139,12 @@ def test_ctrl_c_leaves_no_half_of_the_intrinsics():
     """TVM would refuse those of the first half when they are imported again."""
     (count,) = output_of(INTERRUPTED)
     assert int(count) > 2
+
+
+@pytest.mark.parametrize(("cpu", "tensorized"), [("core-avx2", False), ("cascadelake", True)])
+def test_a_cpu_has_the_same_sketches_with_its_own_intrinsics(cpu, tensorized):
+    expected = ["False", "None", f"True {tensorized}", "True"]
+    assert output_of(SKETCHES, cpu) == expected
 
 
 def with_record(folder, tensorized):
