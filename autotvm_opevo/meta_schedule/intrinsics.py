@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
+from pathlib import Path
 from traceback import walk_stack
 from types import ModuleType
 from unittest.mock import patch
 
+import tvm.s_tir
 from tvm.target import Target
 from tvm.target.codegen import target_has_features
 
@@ -36,13 +37,12 @@ def few_intrinsics(target: Target) -> Iterator[None]:
     import gets the others, too.
     """
     is_x86 = target.kind.name == "llvm" and target_has_features("sse2", target)
-    spec = find_spec(_PACKAGE)
-    if not is_x86 or _PACKAGE in sys.modules or spec is None:
+    if not is_x86 or _PACKAGE in sys.modules:
         import_tensor_intrinsics()
         yield
         return
     package = ModuleType(_PACKAGE)
-    package.__path__ = list(spec.submodule_search_locations or [])
+    package.__path__ = [str(Path(tvm.s_tir.__file__).with_name("tensor_intrin"))]
     sys.modules[_PACKAGE] = package
     try:
         _import(f"{_PACKAGE}.x86")
