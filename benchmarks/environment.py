@@ -8,17 +8,18 @@ from importlib.metadata import PackageNotFoundError, version
 
 import tvm
 
-from autotvm_opevo._utils.cpu_cores import idle_cores
+from autotvm_opevo._utils.cpu_cores import thread_mismatch
 from autotvm_opevo.tuning.this_machine import cpuinfo
 
 
 def environment(target: str) -> dict[str, str]:
     """The name of a target's device, and the versions of Python, TVM and XGBoost. Warns if TVM
-    would leave cores idle.
+    would run kernels in another number of threads than there are cores.
     """
     kind = tvm.target.Target(target).kind.name
-    if kind == "llvm" and (idle := idle_cores(int(tvm.get_global_func("runtime.NumThreads")()))):
-        print(f"warning: {idle}", file=sys.stderr)
+    threads = int(tvm.get_global_func("runtime.NumThreads")())
+    if kind == "llvm" and (mismatch := thread_mismatch(threads)):
+        print(f"warning: {mismatch}", file=sys.stderr)
     device = processor() if kind == "llvm" else tvm.device(kind, 0).device_name
     return {
         "device": device,

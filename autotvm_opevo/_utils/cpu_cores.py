@@ -85,11 +85,11 @@ def use_all_cores() -> str:
     return "; ".join(done)
 
 
-def idle_cores(threads: int) -> str:
+def thread_mismatch(threads: int) -> str:
     """Say how to use each core once, if TVM runs kernels in fewer threads than there are cores, or
     in more which nobody chose, as where a control group has a quota; empty otherwise.
 
-    >>> idle_cores(threads=physical_cores())
+    >>> thread_mismatch(threads=physical_cores())
     ''
     """
     cores = physical_cores()
@@ -107,9 +107,9 @@ def idle_cores(threads: int) -> str:
 
 
 @cache
-def warn_of_idle_cores(threads: int) -> None:
-    """Log a warning, once a process, of what `idle_cores` says, or if this process may use one CPU
-    only, to which TVM may have bound it.
+def warn_of_thread_mismatch(threads: int) -> None:
+    """Log a warning, once a process, of what `thread_mismatch` says, or if this process may use one
+    CPU only, to which TVM may have bound it.
     """
     if _MAY_BE_BOUND and len(_CPUS) == 1 < len(_cpus_of_parent()):
         logger.warning(
@@ -117,8 +117,8 @@ def warn_of_idle_cores(threads: int) -> None:
             "before TVM runs anything",
             *_CPUS,
         )
-    elif idle := idle_cores(threads):
-        logger.warning(idle)
+    elif mismatch := thread_mismatch(threads):
+        logger.warning(mismatch)
 
 
 def _cpus_of_parent() -> set[int]:

@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from autotvm_opevo._utils.cpu_cores import idle_cores
+from autotvm_opevo._utils.cpu_cores import thread_mismatch
 from autotvm_opevo._utils.imports import ONNX
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._version import __version__
@@ -158,8 +158,8 @@ def _devices(autotvm: bool) -> Iterator[Finding]:
     adapter = "autotvm" if autotvm else "meta_schedule"
     if "llvm" in kinds.split():
         yield _cpu(adapter)
-        if threads.isdigit() and (idle := idle_cores(int(threads))):
-            yield Finding("threads", idle, None)
+        if threads.isdigit() and (mismatch := thread_mismatch(int(threads))):
+            yield Finding("threads", mismatch, None)
     else:
         what_to_do = "build TVM with USE_LLVM=ON to tune for a CPU"
         yield Finding("CPU", "this TVM was built without LLVM", None if gpus else False, what_to_do)

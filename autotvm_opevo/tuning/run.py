@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from autotvm_opevo._utils.cpu_cores import warn_of_idle_cores
+from autotvm_opevo._utils.cpu_cores import warn_of_thread_mismatch
 from autotvm_opevo._utils.text import command_line, last_line, pluralize
 from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo._utils.validation import as_integer, as_seconds
@@ -221,7 +221,7 @@ class TuningRun(ABC):
                 memory_bound.append(task.key)
         self._run_log.write(MachineMeasured(bounds, memory_bound, sizes, roofline.bandwidth))
         self._threads = roofline.threads
-        warn_of_idle_cores(roofline.threads)
+        warn_of_thread_mismatch(roofline.threads)
         return roofline
 
     def _measure_and_confirm(self) -> None:

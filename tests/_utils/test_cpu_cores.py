@@ -8,11 +8,11 @@ import pytest
 
 from autotvm_opevo._utils import cpu_cores
 from autotvm_opevo._utils.cpu_cores import (
-    idle_cores,
     physical_cores,
+    thread_mismatch,
     usable_cpus,
     use_all_cores,
-    warn_of_idle_cores,
+    warn_of_thread_mismatch,
 )
 
 
@@ -34,8 +34,10 @@ def siblings(monkeypatch, tmp_path, lists):
 def test_hyper_threads_of_one_core_count_once(monkeypatch, tmp_path):
     siblings(monkeypatch, tmp_path, ["0,2\n", "1,3\n", "0,2\n", "1,3\n"])
     assert physical_cores() == 2
-    assert idle_cores(2) == ""
-    assert idle_cores(1).startswith("TVM runs kernels in 1 thread on 2 cores: TVM_NUM_THREADS=2 ")
+    assert thread_mismatch(2) == ""
+    assert thread_mismatch(1).startswith(
+        "TVM runs kernels in 1 thread on 2 cores: TVM_NUM_THREADS=2 "
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs CPU affinity")
@@ -54,7 +56,7 @@ def test_a_process_that_was_bound_before_is_warned():
     code = (
         "import logging, os, sys; logging.basicConfig(); sys.modules['tvm'] = sys; "
         f"os.sched_setaffinity(0, {{{min(cpus)}}}); "
-        "from autotvm_opevo._utils.cpu_cores import warn_of_idle_cores; warn_of_idle_cores(2)"
+        "from autotvm_opevo._utils import cpu_cores; cpu_cores.warn_of_thread_mismatch(2)"
     )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert ("import autotvm_opevo before TVM runs" in ran.stderr) == (len(cpus) > 1)
@@ -74,7 +76,7 @@ def test_cores_count_when_the_main_thread_is_bound_to_one_of_them():
 def test_where_the_cores_are_unknown_nothing_is_said(monkeypatch, tmp_path, threads):
     monkeypatch.setattr(cpu_cores, "_SIBLINGS", str(tmp_path / "missing{}"))
     assert physical_cores() == 0
-    assert idle_cores(threads) == ""
+    assert thread_mismatch(threads) == ""
 
 
 def test_more_threads_than_cores_are_the_users_choice_or_tvms_which_knows_no_quota(
@@ -82,10 +84,10 @@ def test_more_threads_than_cores_are_the_users_choice_or_tvms_which_knows_no_quo
 ):
     siblings(monkeypatch, tmp_path, ["0\n", "1\n"])
     monkeypatch.setenv("TVM_NUM_THREADS", "3")
-    assert idle_cores(3) == ""
+    assert thread_mismatch(3) == ""
     monkeypatch.delenv("TVM_NUM_THREADS")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert "in 3 threads on 2 cores: TVM_NUM_THREADS=2" in idle_cores(3)
+    assert "in 3 threads on 2 cores: TVM_NUM_THREADS=2" in thread_mismatch(3)
 
 
 def test_slower_cores_that_tvm_never_takes_are_not_said_to_be_idle(monkeypatch, tmp_path):
@@ -93,8 +95,8 @@ def test_slower_cores_that_tvm_never_takes_are_not_said_to_be_idle(monkeypatch, 
     siblings(monkeypatch, tmp_path, ["0", "1", "2", "3"])
     for cpu, frequency in enumerate([1400, 1400, 1800, 1800]):
         (tmp_path / f"{cpu}.frequency").write_text(f"{frequency}\n")
-    assert idle_cores(2) == ""
-    assert "in 1 thread on 4 cores" in idle_cores(1)
+    assert thread_mismatch(2) == ""
+    assert "in 1 thread on 4 cores" in thread_mismatch(1)
 
 
 @pytest.mark.parametrize(
@@ -210,9 +212,9 @@ def test_whether_threads_are_bound_is_the_users_choice(monkeypatch, tmp_path):
     assert (use_all_cores(), os.environ["TVM_BIND_THREADS"]) == ("", "1")
 
 
-def test_idle_cores_are_warned_of_once(monkeypatch, tmp_path, caplog):
+def test_a_thread_mismatch_is_warned_of_once(monkeypatch, tmp_path, caplog):
     siblings(monkeypatch, tmp_path, ["0", "1", "2"])
-    warn_of_idle_cores.cache_clear()
+    warn_of_thread_mismatch.cache_clear()
     for _ in range(2):
-        warn_of_idle_cores(1)
+        warn_of_thread_mismatch(1)
     assert caplog.text.count("TVM runs kernels in 1 thread on 3 cores") == 1
