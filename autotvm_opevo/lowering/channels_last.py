@@ -72,7 +72,7 @@ def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
 
     Inputs and outputs stay as they are. So do convolutions with other weights, which would be
     transposed in each run, and what is not in a dataflow block or has extents that are not known.
-    Transposes that nothing reads are left to ``FoldConstant``.
+    Transposes of constants, and those that nothing reads, are left to what folds constants.
     """
     return _Conversion.apply(mod)
 

@@ -16,11 +16,13 @@ from autotvm_opevo.lowering.channels_last import with_channels_last
 from autotvm_opevo.lowering.concat import mark_concats, write_in_place
 from autotvm_opevo.lowering.entry import entry_name
 from autotvm_opevo.lowering.fast_math import FAST_MATH
-from autotvm_opevo.lowering.rewriting import fold_batch_norms, fold_constants, raise_to_operators
+from autotvm_opevo.lowering.rewriting import fold_batch_norms, fold_views, raise_to_operators
 from autotvm_opevo.lowering.winograd import legalize_conv2d
 
 logger = logging.getLogger(__name__)
 
+# Operators that are legalized to several calls.
+_SEVERAL_CALLS = ("relax.dynamic_strided_slice",)
 # Operators that read a constant in an order for which TVM 0.27 packs it wrongly
 # (docs/upstream/tvm-0.27-rewrite-layout.py): the matrices of Winograd's algorithm, whose row
 # depends on the remainders of a row and a column of the image.
@@ -77,11 +79,11 @@ def lower(
 def _convert(mod: tvm.IRModule, for_cpu: bool) -> tvm.IRModule:
     """Convert operators to forms that can be scheduled to be fast."""
     # Constants are folded first, or what is computed from others would not be found.
-    folded = fold_constants(mod)
+    folded = _fold(mod)
     if not for_cpu:
         return fold_batch_norms(folded)
     raised = fold_batch_norms(raise_to_operators(folded))
-    converted = fold_constants(with_channels_last(raised))
+    converted = _fold(with_channels_last(raised))
     rules = {"relax.nn.conv2d": legalize_conv2d, **FAST_MATH}
     return relax.transform.LegalizeOps(rules)(mark_concats(converted))
 
@@ -124,7 +126,19 @@ def lower_as_imported(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRMod
     call the C library.
     """
     with target:
-        return relax.get_pipeline("zero")(fold_constants(mod))
+        return relax.get_pipeline("zero")(mod)
+
+
+def _fold(mod: tvm.IRModule) -> tvm.IRModule:
+    """Fold constants before operators are legalized.
+
+    TVM 0.27 legalizes an operator to see whether it can be folded. Of those that become several
+    calls, all but the last stay in the network, and call functions that do not.
+    """
+    operators = [name for name in tvm.ir.Op.list_op_names() if name.startswith("relax.")]
+    others = [name for name in operators if name not in _SEVERAL_CALLS]
+    legalized = relax.transform.LegalizeOps(skip_ops=others)(fold_views(mod))
+    return relax.transform.FoldConstant()(legalized)
 
 
 def with_packable_weights(mod: tvm.IRModule) -> tvm.IRModule:

@@ -1,5 +1,5 @@
 """Rewriting of a Relax network's dataflow blocks, in which its operators are: batch normalizations
-are folded, and what an importer has lowered already becomes operators again.
+and views of constants are folded, and what an importer has lowered already becomes operators again.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ _BOUNDS = {
     tvm.tirx.Min: (topi.minimum, relax.op.minimum),
 }
 CONVOLUTIONS = {"nn.conv1d", "nn.conv2d", "nn.conv3d"}
-# Operators that are legalized to several calls.
-_SEVERAL_CALLS = ("relax.dynamic_strided_slice",)
 # Numpy has no others of these sizes.
 _VIEWED = ("float32", "float64", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
 # Scaled weights could leave the range of smaller ones.
@@ -201,25 +199,12 @@ def _pads(stored: Any, tensors: list[Any], call: Any) -> Iterator[_Candidate]:
         yield topi.nn.circular_pad, [x, before, after], pad(x, width, "circular")
 
 
-def fold_constants(mod: tvm.IRModule) -> tvm.IRModule:
-    """Compute what depends on constants only.
+def fold_views(mod: tvm.IRModule) -> tvm.IRModule:
+    """Compute reshaped and transposed constants, such as the biases of convolutions.
 
-    TVM's pass compiles a function for each reshaped or transposed constant, such as the bias of a
-    convolution: seconds for a network with many. These are computed with numpy, and most networks
-    have no others.
+    TVM's pass compiles a function for each: seconds for a network with many.
     """
-    mod = relax.transform.CanonicalizeBindings()(_Viewing.apply(mod))
-    if all(map(variables_in, calls_in(mod))):
-        mod = mod.clone()
-        for variable, function in mod.functions_items():
-            if isinstance(function, relax.Function):
-                mod.update_func(variable, relax.analysis.remove_all_unused(function))
-        return mod
-    # TVM 0.27 legalizes an operator to see whether it can be folded. Of those that become several
-    # calls, all but the last stay in the network, and call functions that do not.
-    operators = [name for name in tvm.ir.Op.list_op_names() if name.startswith("relax.")]
-    others = [name for name in operators if name not in _SEVERAL_CALLS]
-    return relax.transform.FoldConstant()(relax.transform.LegalizeOps(skip_ops=others)(mod))
+    return _Viewing.apply(mod)
 
 
 class _Viewing(BlockRewriter):
@@ -235,7 +220,7 @@ class _Viewing(BlockRewriter):
             return relax.const(array.reshape(shape), str(var.ty.dtype))
         axes = call.attrs.axes
         order = None if axes is None else [int(axis) for axis in axes]
-        return relax.const(np.ascontiguousarray(array.transpose(order)), str(var.ty.dtype))
+        return relax.const(array.transpose(order), str(var.ty.dtype))
 
 
 def fold_batch_norms(mod: tvm.IRModule) -> tvm.IRModule:

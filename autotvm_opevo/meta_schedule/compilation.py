@@ -56,9 +56,9 @@ def compile_network(
         fastest record for this target, or else for another one of its kind, with a warning, unless
         it names instructions of another CPU. Operators without any keep their default, with a
         warning, too. If `tune_network` found that the network is faster untuned, its best file says
-        so, and the network is compiled as imported; so are operators whose lowering changes the
-        outputs. The same holds for a target without records in the file, such as one with more
-        cores. Databases in memory have no such marks.
+        so, and the network is compiled as imported; so is one whose lowering changes the outputs,
+        but for packed weights. The same holds for a target without records in the file, such as one
+        with more cores. Databases in memory have no such marks.
 
     Returns
     -------

@@ -36,19 +36,20 @@ def few_intrinsics(target: Target) -> Iterator[None]:
     """Let a ``TuneContext`` for an x86 CPU import x86's intrinsics only: most are CUDA's. A later
     import gets the others, too.
     """
-    is_x86 = target.kind.name == "llvm" and target_has_features("sse2", target)
+    for_cpu = target.kind.name == "llvm" and tvm.runtime.enabled("llvm")
+    is_x86 = for_cpu and target_has_features("sse2", target)
     if not is_x86 or _PACKAGE in sys.modules:
         import_tensor_intrinsics()
         yield
         return
     package = ModuleType(_PACKAGE)
     package.__path__ = [str(Path(tvm.s_tir.__file__).with_name("tensor_intrin"))]
-    sys.modules[_PACKAGE] = package
     try:
+        sys.modules[_PACKAGE] = package
         _import(f"{_PACKAGE}.x86")
         yield
     finally:
-        del sys.modules[_PACKAGE]
+        sys.modules.pop(_PACKAGE, None)
 
 
 def _import(module: str) -> None:
