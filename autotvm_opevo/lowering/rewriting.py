@@ -19,7 +19,7 @@ _BOUNDS = {
     tvm.tirx.Min: (topi.minimum, relax.op.minimum),
 }
 CONVOLUTIONS = {"nn.conv1d", "nn.conv2d", "nn.conv3d"}
-# Numpy has no others of these sizes.
+# Of views; others, such as bfloat16, which numpy lacks, are left to TVM.
 _VIEWED = ("float32", "float64", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
 # Scaled weights could leave the range of smaller ones.
 _SCALABLE = ("float32", "float64")
