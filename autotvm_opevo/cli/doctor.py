@@ -33,6 +33,8 @@ _MARKS = {True: "ok", False: "--", None: ""}
 # Seconds for a child process that queries the devices: a driver may hang, but a busy machine takes
 # a minute to import TVM.
 _PATIENCE = 180
+# What the package needs, as in setup.cfg.
+_LIBRARIES = ("msgspec", "numpy", "scipy", "threadpoolctl", "tqdm")
 
 
 def add_arguments(_: argparse.ArgumentParser) -> None:
@@ -62,7 +64,6 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Check all components."""
-    libraries = ("msgspec", "numpy", "scipy", "threadpoolctl", "tqdm")
     adapters = [
         _adapter("AutoTVM", "autotvm", "from autotvm_opevo import OpEvoTuner"),
         _adapter(
@@ -83,11 +84,19 @@ def examine() -> list[Finding]:
     return [
         Finding("autotvm_opevo", __version__),
         Finding("Python", f"{platform.python_version()} on {system}"),
-        Finding("libraries", ", ".join(f"{name} {_version(name)}" for name in libraries)),
+        _libraries(),
         *adapters,
         *([*_compilers(), *_devices(autotvm)] if one_works else []),
         *_optional(autotvm),
     ]
+
+
+def _libraries() -> Finding:
+    """What this package needs, of which some may be missing where its folder was copied."""
+    missing = [name for name in _LIBRARIES if not find_spec(name)]
+    found = ", ".join(f"{name} {_version(name)}" for name in _LIBRARIES if name not in missing)
+    what_to_do = f"not installed: pip install {' '.join(missing)}" if missing else ""
+    return Finding("libraries", found, not missing, what_to_do)
 
 
 def _adapter(name: str, folder: str, use: str) -> Finding:

@@ -2,9 +2,11 @@
 broken.
 """
 
+import configparser
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -193,6 +195,23 @@ def test_a_target_that_dies_here_is_named_beside_the_one_that_works(monkeypatch)
     )
     monkeypatch.setattr(doctor, "_CPU_QUERY", script)
     assert "cannot run code for znver4" in str(doctor._cpu("autotvm"))
+
+
+def test_a_missing_library_is_a_fault_and_named(monkeypatch):
+    assert doctor._libraries().ok
+    found = {name: name != "msgspec" for name in doctor._LIBRARIES}
+    monkeypatch.setattr(doctor, "find_spec", found.get)
+    finding = doctor._libraries()
+    assert (finding.ok, finding.what_to_do) == (False, "not installed: pip install msgspec")
+    assert "numpy" in finding.value
+    assert "msgspec" not in finding.value
+
+
+def test_the_libraries_are_those_that_pip_installs():
+    config = configparser.ConfigParser()
+    config.read(Path(__file__).parents[2] / "setup.cfg")
+    needs = config["options"]["install_requires"].split()
+    assert list(doctor._LIBRARIES) == [need.partition(">=")[0] for need in needs]
 
 
 def test_missing_optional_packages_are_no_fault(monkeypatch):
