@@ -35,10 +35,9 @@ from autotvm_opevo.tuning.run_log import Network
 _SUFFIXES, _AUTOTVM, _HEAD = (".json", ".log"), (b'{"', b'"input"', b'"config"', b'"result"'), 100
 
 
-def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) -> list[TuningLog]:
-    """Read AutoTVM logs, folders of MetaSchedule databases, or folders of any of them. A missing
-    file, and one without a trial, is an empty log unless it `must_exist`. Raises `ValueError` for
-    what is no log, or given twice.
+def open_logs(paths: Sequence[str | os.PathLike[str]]) -> list[TuningLog]:
+    """Read AutoTVM logs, folders of MetaSchedule databases, or folders of any of them. Raises
+    `ValueError` for what is no log, has no trial, or is given twice.
     """
     if not paths:
         what = "an AutoTVM log, or the folder of a MetaSchedule database"
@@ -54,11 +53,9 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
     sketches: SketchNumbers = {}
     triples = with_triples(_lines(files))
     for log in logs:
-        if must_exist or _files(log.path)[0].exists():
-            _read(log, sketches, triples)
-    if must_exist and (empty := [str(log.path) for log in logs if not len(log)]):
-        none_in = f"there is none in {' and '.join(empty)} yet"
-        raise ValueError(f"logs must have trials, {none_in}: --watch waits for the first")
+        _read(log, sketches, triples)
+    if empty := [str(log.path) for log in logs if not len(log)]:
+        raise ValueError(f"logs must have trials, there is none in {' and '.join(empty)} yet")
     networks: list[Network] = []
     for log in logs:
         networks += [network for network in log.runs.networks if network not in networks]
@@ -67,12 +64,6 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
     keys = dict.fromkeys(key for log in logs for key in log.tasks)
     _make_names_unique([[log.tasks[key] for log in logs if key in log.tasks] for key in keys])
     return logs
-
-
-def fingerprint(paths: Sequence[str | os.PathLike[str]]) -> str:
-    """A string that changes whenever one of the logs or run logs does."""
-    stats = [file.stat() for file in input_files(paths) if file.exists()]
-    return "-".join(f"{stat.st_size}.{stat.st_mtime_ns}" for stat in stats)
 
 
 def input_files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:

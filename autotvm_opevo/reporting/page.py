@@ -102,12 +102,8 @@ def report(*logs: str | os.PathLike[str], out: str | os.PathLike[str], title: st
     return page
 
 
-def render(
-    logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerprint: str = ""
-) -> str:
-    """Render the page as HTML. Every `poll_ms` milliseconds it asks whether the logs have changed,
-    which they have not while `fingerprint` is the answer; 0 for a static page.
-    """
+def render(logs: Sequence[TuningLog], title: str = "") -> str:
+    """Render the page as HTML."""
     tasks = _tasks(logs)
     rows = [row for task in tasks for row in task["rows"]]
     columns = {caption: key for caption, key in _COLUMNS.items() if any(row[key] for row in rows)}
@@ -124,8 +120,6 @@ def render(
         title=printable(title) or ", ".join(log.label for log in logs),
         version=__version__,
         created=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        poll_ms=poll_ms,
-        fingerprint=fingerprint,
         fitness=list(zip(FITNESS, FITNESS_ON_DARK)),
         logs=[
             {

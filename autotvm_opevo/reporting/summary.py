@@ -105,7 +105,7 @@ def warnings(log: TuningLog) -> Iterator[str]:
     if len(log.runs.networks) > 1:
         several = f"{len(log.runs.networks)} networks or targets"
         yield f"this log has {several}: totals and shares are of all of them together"
-    if log.tasks and not len(log.elapsed):
+    if not len(log.elapsed):
         yield "some timestamps are missing, so there are neither times nor plots over time"
     if log.pauses:
         total = format_duration(sum(log.pauses))

@@ -33,7 +33,7 @@ Reached = dict[Operator, float]
 
 def verdict(log: TuningLog) -> dict[str, str]:
     """The answers to what one asks after a run, by question; none without trials of its own."""
-    if not len(log) or log.has_best_only:
+    if log.has_best_only:
         return {}
     reached = _reached(log)
     converged = _converged(log, reached)

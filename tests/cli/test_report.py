@@ -12,7 +12,6 @@ from synthetic_logs import autotvm_log, meta_schedule_folder
 from autotvm_opevo._utils import timeouts
 from autotvm_opevo.cli.main import main
 from autotvm_opevo.reporting import page, summary
-from autotvm_opevo.reporting.serving import make_server
 
 
 def test_the_command_writes_a_page(tmp_path, capsys):
@@ -77,9 +76,6 @@ def test_the_verdict_of_a_database_is_printed_with_warnings(tmp_path, capsys):
     ("arguments", "status", "message"),
     [
         (["LOG", "--title", "Night"], 2, "--title requires -o FILE"),
-        (["LOG", "-o", "OUT", "--port", "80"], 2, "--port requires --watch"),
-        (["LOG", "--watch", "-o", "OUT"], 2, "--watch writes no file"),
-        (["LOG", "--watch", "--port", "70000"], 2, "--port must be from 0 to 65535, 70000 given"),
         (["missing.json", "-o", "OUT"], 1, "missing.json: No such file or directory"),
         (
             ["LOG", "-o", "no/folder/OUT"],
@@ -125,11 +121,3 @@ def test_what_takes_long_says_so(monkeypatch, capsys, options, module, function,
     monkeypatch.setattr(module, function, work)
     assert main(["report", "log.json", *options]) == 0
     assert re.match(rf"{what}: \d+ s so far", text)
-
-
-def test_a_port_in_use_is_an_error(tmp_path, capsys):
-    log = autotvm_log(tmp_path / "log.json", trials=4)
-    with make_server([log]) as server:
-        port = server.server_address[1]
-        assert main(["report", str(log), "--watch", "--port", str(port)]) == 1
-    assert f"cannot listen on port {port}" in capsys.readouterr().err

@@ -2,14 +2,12 @@
 
 import json
 import shutil
-import threading
 import time
 
 import pytest
-from synthetic_logs import HOSTILE, autotvm_line, autotvm_log
+from synthetic_logs import HOSTILE, autotvm_line
 
 from autotvm_opevo import report
-from autotvm_opevo.reporting import serving
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 needs_browser = pytest.mark.skipif(
@@ -211,17 +209,3 @@ class TestBrowser:
         # without scripts the driver does not wait for the whole page
         wait_until(lambda: len(shown(browser)) == 4)
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-
-    def test_a_watched_page_grows_with_its_log(self, browser, tmp_path, monkeypatch):
-        monkeypatch.setattr(serving, "_PAUSE_FACTOR", 0)
-        path, text = tmp_path / "log.json", "return document.body.innerText"
-        with serving.make_server([path]) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            open_page(browser, f"http://127.0.0.1:{server.server_address[1]}/")
-            assert "No trials yet." in browser.execute_script(text)
-            autotvm_log(path, trials=4)
-            wait_until(lambda: "8 trials of 2 tasks" in browser.execute_script(text))
-            own = (f"http://127.0.0.1:{server.server_address[1]}/", "data:")
-            assert [url for url in requests(browser) if not url.startswith(own)] == []
-            server.shutdown()
-        wait_until(lambda: "No answer from the server" in browser.execute_script(text))

@@ -47,11 +47,6 @@ def write(path, latencies, template="dense", error_no=0):
     return path
 
 
-def test_an_empty_log_has_no_verdict(tmp_path):
-    (log,) = open_logs([tmp_path / "missing.json"], must_exist=False)
-    assert verdict(log) == {}
-
-
 def test_an_operator_without_a_successful_trial_comes_first(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=4)
     found = answers(log)

@@ -37,7 +37,6 @@ NOT_RUN = {
     r"make test": "it runs this test",
     r"-m tvm\.exec\.": "serves until it is ended; the farm's tests start both",
     r"--rpc-tracker": "needs those servers; the farm's tests tune over RPC",
-    r"--watch": "serves until Ctrl-C; tests of the report follow a log",
     r"python tutorials/": "is run by the tutorials' tests",
     r"tensor_intrin": "measures TVM 0.27 itself",
     r"make bench|-m benchmarks\.(?!.*--show)": "takes minutes to a night; its tests run it on less",
