@@ -66,7 +66,10 @@ def is_refused(task, index):
 @pytest.mark.parametrize("pool", TASKS, indirect=True)
 def test_what_cannot_run_is_what_tvm_refuses(pool):
     made = emulated.Pool(pool)
-    some = np.random.default_rng(1).integers(len(made.task.config_space), size=12)
+    space = made.task.config_space
+    # TVM takes minutes to unroll some loops, which changes nothing of what a GPU refuses.
+    drawn = map(int, np.random.default_rng(1).integers(len(space), size=200))
+    some = np.array([i for i in drawn if space.get(i)["auto_unroll_max_step"].val <= 8][:16])
     refused = [is_refused(made.task, int(index)) for index in some]
     assert made.can_run(some).tolist() == [not no for no in refused]
     assert 0 < sum(refused) < len(refused)

@@ -145,9 +145,9 @@ def test_ctrl_c_leaves_no_half_of_the_intrinsics():
 @pytest.mark.parametrize(
     ("triple", "cpu", "imports_all", "tensorized"),
     [
-        ("x86_64-linux-gnu", "core-avx2", False, False),
         ("x86_64-linux-gnu", "cascadelake", False, True),
-        ("aarch64-linux-gnu", "cortex-a72", True, False),
+        pytest.param("x86_64-linux-gnu", "core-avx2", False, False, marks=pytest.mark.soak),
+        pytest.param("aarch64-linux-gnu", "cortex-a72", True, False, marks=pytest.mark.soak),
     ],
 )
 def test_a_cpu_has_the_same_sketches_with_its_own_intrinsics(triple, cpu, imports_all, tensorized):

@@ -97,9 +97,9 @@ class TestPrograms:
         assert low < 1.2 < high
         assert ratio == pytest.approx(1.2, rel=0.03)
 
-    def test_equal_programs_are_rarely_told_apart_although_each_round_is_looked_at(self):
+    @pytest.mark.parametrize("runs", [40, pytest.param(100, marks=pytest.mark.soak)])
+    def test_equal_programs_are_rarely_told_apart_although_each_round_is_looked_at(self, runs):
         """The place of their memory makes one of them faster in every single round."""
-        runs = 100
         wrong = sum(
             compare(1.0, 1.0, place=0.05, seed=seed)[0].speedup(0, 1).is_told_apart
             for seed in range(runs)
