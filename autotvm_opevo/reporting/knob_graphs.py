@@ -62,13 +62,12 @@ class Knob:
 
     @cached_property
     def topology(self) -> Topology:
-        """The graph that is drawn: all vertices if known and few, else the best that were tried."""
+        """The graph that is drawn: all vertices if known and few, else the best that were tried,
+        with the edges of the full graph if known, or by kind.
+        """
         if self.full is not None and self.full.size <= MAX_VERTICES:
             return self.full
-        return self.graph_over(sorted(self.latencies, key=self.best)[:MAX_VERTICES])
-
-    def graph_over(self, values: Sequence[Any]) -> Topology:
-        """The graph over some values, with the edges of the full graph if known, else by kind."""
+        values: list[Any] = sorted(self.latencies, key=self.best)[:MAX_VERTICES]
         if isinstance(self.full, (Categorical, Discrete)):
             return type(self.full)(values)
         # values of different graphs, such as tiles of a loop whose extent has changed

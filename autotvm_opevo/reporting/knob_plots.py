@@ -1,4 +1,4 @@
-"""Plots of a task's knobs: the graph of each, and which of them mattered, with their captions."""
+"""Plots of a task's knobs: the graph of each, with its caption."""
 
 from __future__ import annotations
 
@@ -12,19 +12,15 @@ from scipy.spatial.distance import pdist
 
 from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo.reporting.figures import (
-    BAR,
     FITNESS,
     INK,
     PAPER,
     QUIET,
     RULE,
-    SERIES,
     Plot,
-    named_bars,
     new_figure,
     truncate,
 )
-from autotvm_opevo.reporting.importance import MIN_PAIR, Importance
 from autotvm_opevo.reporting.knob_graphs import Array, Knob, positions
 
 # Width of a graph in inches.
@@ -35,28 +31,6 @@ _MAX_LABELS = 12
 _CHARACTER = 5.0, 10.0
 # Minimum size of a vertex in square points, and margin around a graph as a fraction of it.
 _MIN_VERTEX, _MARGIN = 6.0, 0.12
-
-
-def importance_plots(importance: Importance | None) -> list[Plot]:
-    """A bar for each knob's importance, and below for each pair's; none if unreliable."""
-    if importance is None or not importance.is_reliable:
-        return []
-    pairs = "Below, what two explain together beyond that."
-    if not importance.pairs:
-        pairs = f"No two together explain {MIN_PAIR:.0%} more, as far as these trials can tell."
-    caption = (
-        "Which knobs mattered: what each explains of the variance of the log latency by itself. "
-        f"{pairs} The model predicts {importance.predicted:.0%} of the variance of trials that it "
-        "does not know."
-    )
-    shares = dict(sorted(importance.alone.items(), key=lambda item: -item[1]))
-    shares |= {" and ".join(pair): share for pair, share in importance.pairs.items()}
-    with named_bars(list(shares)) as (figure, axes, middle):
-        colors = [SERIES[0]] * len(importance.alone) + [SERIES[1]] * len(importance.pairs)
-        axes.barh(middle, [100 * share for share in shares.values()], 0.9 * BAR, color=colors)
-        axes.set_xlim(0, 100)
-        axes.set_xlabel("% of the variance")
-    return [Plot("importance of each knob", caption, figure)]
 
 
 def knob_plots(knobs: Sequence[Knob]) -> Iterator[Plot]:

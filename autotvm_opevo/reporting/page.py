@@ -22,9 +22,8 @@ from autotvm_opevo._utils.atomic_files import write_whole
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize, printable
 from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.figures import FITNESS, FITNESS_ON_DARK, SERIES, Plot, svg
-from autotvm_opevo.reporting.importance import importance
 from autotvm_opevo.reporting.knob_graphs import complete_knobs, format_schedule
-from autotvm_opevo.reporting.knob_plots import importance_plots, knob_plots
+from autotvm_opevo.reporting.knob_plots import knob_plots
 from autotvm_opevo.reporting.logs import input_files, open_logs
 from autotvm_opevo.reporting.plots import overview_plots, progress_plots
 from autotvm_opevo.reporting.summary import compare_with_first, summary, warnings
@@ -167,16 +166,8 @@ def _task(
     tasks = [log.tasks[key] for log in logs]
     recorded = filter(None, (topologies.get(task.run_log_key) for task in tasks))
     name, knobs = tasks[0].name, complete_knobs(tasks, next(recorded, {}))
-    shares, best = importance(tasks, knobs), min(task.best for task in tasks)
+    best = min(task.best for task in tasks)
     rows = [_row(log, log.tasks[key], best) for log in logs]
-    unknown = ""
-    if shares is not None and not shares.is_reliable:
-        predicted = f"{shares.predicted:.0%} of" if shares.predicted > 0 else "nothing of"
-        unknown = (
-            "Which knobs mattered cannot be told from these trials: a model of them predicts "
-            f"{predicted} the variance of trials that it does not know."
-        )
-    charts = [*progress_plots(key, logs), *importance_plots(shares)]
     return {
         "number": number,
         "name": name,
@@ -184,8 +175,7 @@ def _task(
         "succeeded": best < math.inf,
         "rows": rows,
         "has_inner_tile": any("?x" in text for row in rows for *_, text in row["top"]),
-        "charts": [_embed(plot, name) for plot in charts],
-        "importance_unknown": unknown,
+        "charts": [_embed(plot, name) for plot in progress_plots(key, logs)],
         "knobs": [_embed(plot, name) for plot in knob_plots(knobs)],
     }
 

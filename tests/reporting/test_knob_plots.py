@@ -1,4 +1,4 @@
-"""Plots of knobs: vertices, tooltips and effects."""
+"""Plots of knobs: vertices, labels and tooltips."""
 
 from itertools import combinations
 from xml.etree import ElementTree
@@ -8,9 +8,8 @@ import pytest
 from topologies import TOPOLOGIES
 
 from autotvm_opevo.reporting.figures import svg
-from autotvm_opevo.reporting.importance import Importance
 from autotvm_opevo.reporting.knob_graphs import Knob, positions
-from autotvm_opevo.reporting.knob_plots import draw_graph, importance_plots, knob_plots, tooltips
+from autotvm_opevo.reporting.knob_plots import draw_graph, knob_plots, tooltips
 from autotvm_opevo.topology import Factorization
 
 
@@ -37,17 +36,6 @@ def test_vertices_have_tooltips():
     root = ElementTree.fromstring(svg(draw_graph(knob, 0.002), "tile", texts))
     drawn = [title.text for use in root.iter("{http://www.w3.org/2000/svg}use") for title in use]
     assert sorted(drawn) == sorted(texts)
-
-
-def test_the_knob_with_the_largest_share_is_on_top_and_pairs_that_interact_are_below():
-    pairs = {("order", "unroll"): 0.3, ("tile", "unroll"): 0.2}
-    alone = {"tile": 0.1, "unroll": 0.6, "order": 0.0}
-    (plot,) = importance_plots(Importance(alone, pairs, 0.9))
-    (axes,) = plot.figure.axes
-    texts = [text.get_text() for text in axes.texts]
-    assert texts == ["unroll", "tile", "order", "order and unroll", "tile and unroll"]
-    assert [bar.get_width() for bar in axes.patches] == pytest.approx([60, 10, 0, 30, 20])
-    assert axes.yaxis_inverted()
 
 
 def labels(topology, kind="tile"):
