@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import re
 from base64 import b64decode
 from codecs import BOM_UTF8
@@ -45,8 +44,6 @@ from autotvm_opevo.tuning.record_lines import (
 logger = logging.getLogger(__name__)
 
 LOCK = "lock"  # a file of the work directory
-# A record's: their dtypes and sizes.
-Tensors = list[tuple[str, int]]
 # Characters of TVM's reasons, which may have a whole workload.
 _MAX_REASON = 300
 # The instruction of a trace that needs tensor intrinsics.
@@ -203,7 +200,7 @@ def repair(folder: Path) -> None:
 def set_malformed_aside(folder: Path) -> int:
     """Repair a database without a warning; returns the number of lines that were moved."""
     workload_file, record_file = folder / WORKLOAD_FILE, folder / RECORD_FILE
-    workloads, records = _read(workload_file, workload_hash), _read(record_file, _numbered_tensors)
+    workloads, records = _read(workload_file, workload_hash), _read(record_file, workload_number)
     if records and not workload_file.exists():
         raise ValueError(
             f"work_dir must have both files of a database, {folder} has no {WORKLOAD_FILE}, to "
@@ -211,20 +208,10 @@ def set_malformed_aside(folder: Path) -> int:
         )
     if workloads and workloads[0][1] is not None:
         _check_version(folder, jsonl.load(workloads[0][0]))
-    operators: dict[int, Any] = {}
-    for number, tensors in filter(None, (record for _, record in records)):
-        if tensors and not _may_be_of_one_operator(operators.setdefault(number, tensors), tensors):
-            # TVM would schedule the one with what was measured for the other
-            raise _unreadable(
-                folder,
-                "records of several operators refer to one workload, by its line, as in joined "
-                "files. Keep each database in a folder of its own, and name all of them, such as "
-                "with --history or UnionDatabase",
-            )
     # Records refer to workloads by line number: those after a malformed line are lost.
     known = sum(1 for _ in takewhile(lambda pair: pair[1] is not None, workloads))
     kept_workloads = [(line, number < known) for number, (line, _) in enumerate(workloads)]
-    kept_records = [(line, record is not None and record[0] < known) for line, record in records]
+    kept_records = [(line, i is not None and i < known) for line, i in records]
     return _rewrite(workload_file, kept_workloads) + _rewrite(record_file, kept_records)
 
 
@@ -252,18 +239,6 @@ def _check_version(folder: Path, workload: Any) -> None:
         raise _unreadable(folder, reason) from error
 
 
-def _may_be_of_one_operator(tensors: Tensors, others: Tensors) -> bool:
-    """Whether two schedules' tensors have the same dtypes and output, and inputs of about the same
-    sizes: weights that a schedule packs are padded to its tiles, which adds less than the extent of
-    each of two dimensions.
-    """
-    return (
-        [dtype for dtype, _ in tensors] == [dtype for dtype, _ in others]
-        and tensors[-1] == others[-1]
-        and all(a <= 4 * b and b <= 4 * a for (_, a), (_, b) in zip(tensors, others))
-    )
-
-
 def _unreadable(folder: Path, reason: str) -> ValueError:
     reason = shorten(reason, _MAX_REASON, placeholder=" ...")
     return ValueError(
@@ -288,20 +263,6 @@ def _read(path: Path, parse: Callable[[Any], Any]) -> list[tuple[bytes, Any]]:
             f"{path} is of a database: name another"
         )
     return lines
-
-
-def _numbered_tensors(value: Any) -> tuple[int, Tensors | None] | None:
-    """The line number of a record's workload, and its tensors, None if the record has none; their
-    shapes depend on the schedule, which may pack weights.
-    """
-    number = workload_number(value)
-    if number is None:
-        return None
-    tensors = value[1][3]
-    try:
-        return number, tensors and [(dtype, math.prod(shape)) for _, dtype, shape in tensors]
-    except (TypeError, ValueError):
-        return None
 
 
 def _may_be_torn(line: bytes) -> bool:

@@ -288,38 +288,6 @@ class TestDatabasesAsPeopleKeepThem:
             OPENING[way](folder)
         assert contents(folder) == before
 
-    @pytest.mark.parametrize("way", OPENING)
-    def test_joined(self, folder, way):
-        """Records of the second one refer to workloads of the first."""
-        record = json.loads((folder / RECORDS).read_text().splitlines()[0])
-        record[1][3][0][2] = [7, 7]
-        for name, line in (
-            (RECORDS, json.dumps(record) + "\n"),
-            (WORKLOADS, (folder / WORKLOADS).read_text()),
-        ):
-            with open(folder / name, "a") as file:
-                file.write(line)
-        before = contents(folder)
-        with pytest.raises(ValueError, match=f"{folder} has not: records of several operators"):
-            OPENING[way](folder)
-        assert contents(folder) == before
-
-    @pytest.mark.parametrize("padding", [(1000, 1024), (1000, 1001), (3, 8), (1, 1)])
-    def test_not_if_a_schedule_pads_the_weights_that_it_packs(self, folder, padding):
-        lines = [json.loads(line) for line in (folder / RECORDS).read_text().splitlines()]
-        inputs, output = [["TENSOR", "float32", [n]] for n in padding], ["TENSOR", "float32", [9]]
-        for i, line in enumerate(lines):
-            line[1][3] = [output, inputs[i % 2], output]
-        (folder / RECORDS).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-        assert len(open_database(folder)) == len(lines)
-
-    def test_not_if_records_have_no_tensors(self, folder):
-        lines = [json.loads(line) for line in (folder / RECORDS).read_text().splitlines()]
-        for line in lines:
-            line[1][3] = None
-        (folder / RECORDS).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-        assert len(open_database(folder)) == len(lines)
-
     @pytest.mark.parametrize("way", ["open_existing", "compile_network", "history"])
     def test_without_the_records(self, folder, way):
         (folder / RECORDS).unlink()
