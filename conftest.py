@@ -9,6 +9,8 @@ import pytest
 # Several tests run at once: of their TVM threads, most would wait for a core. Before TVM is
 # imported.
 os.environ.setdefault("TVM_NUM_THREADS", "1")
+# What tests expect is of a CPU, also on a machine with a GPU.
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 _AUTOTVM = [
     *("autotvm_opevo/autotvm", "autotvm_opevo/networks/relay.py"),

@@ -16,8 +16,8 @@ def tflops(task: Task) -> float | None:
     """numpy's best TFLOPS for a task's matrix product, in float32, as in TVM, on all cores; None
     for other operators and devices.
     """
-    # which operands are transposed: the second of TOPI's dense
-    default = "NT" if task.name.startswith("dense") else "NN" if "matmul" in task.name else ""
+    # which operands are transposed
+    default = "NN" if "matmul" in task.name else ""
     transposed = next((a for a in task.args if a in ("NN", "TN", "NT")), default)
     if task.target.kind.name != "llvm" or not transposed:
         return None

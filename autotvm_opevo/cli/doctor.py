@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 
 from autotvm_opevo._utils.cpu_cores import thread_mismatch
 from autotvm_opevo._utils.imports import ONNX
@@ -33,6 +34,8 @@ _MARKS = {True: "ok", False: "--", None: ""}
 # Seconds for a child process that queries the devices: a driver may hang, but a busy machine takes
 # a minute to import TVM.
 _PATIENCE = 180
+# What there is of an NVIDIA GPU, whether TVM can use it or not.
+_NVIDIA = Path("/dev/nvidia0")
 # What the package needs, as in setup.cfg.
 _LIBRARIES = ("msgspec", "numpy", "scipy", "threadpoolctl", "tqdm")
 
@@ -183,7 +186,12 @@ def _devices(autotvm: bool) -> Iterator[Finding]:
         yield Finding("GPU", ", ".join(gpus), not problem, problem)
         return
     what_to_do = "use a CPU target, or an RPCRunner with a tracker"
-    if autotvm:
+    if _NVIDIA.exists():
+        what_to_do = (
+            f"there is an NVIDIA GPU, {_NVIDIA}: the loader must find the driver's libcuda.so.1 "
+            "and, for TVM 0.27, libcudart.so.13 of CUDA 13, such as by LD_LIBRARY_PATH"
+        )
+    elif autotvm:
         what_to_do = (
             "AutoTVM scripts for cuda, such as TVM's tune_conv2d_cuda.py, wait forever "
             f"without a GPU: {what_to_do}"

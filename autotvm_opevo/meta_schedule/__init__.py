@@ -1,8 +1,9 @@
 """OpEvo as a MetaSchedule search strategy. Needs apache-tvm 0.27."""
 
-from autotvm_opevo.meta_schedule.requirement import require_meta_schedule
+from autotvm_opevo.meta_schedule.requirement import choose_cuda_compiler, require_meta_schedule
 
 require_meta_schedule()
+choose_cuda_compiler()
 
 from autotvm_opevo.meta_schedule.comparison import compare_logs
 from autotvm_opevo.meta_schedule.database import open_database

@@ -4,6 +4,7 @@ trials.
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -134,7 +135,11 @@ class Instance(programs.Instance):
     def outputs(self) -> list[Array]:
         """Run it; returns its output tensors."""
         self._machine.invoke_stateful(self._name)
-        return list(_flatten(self._machine.get_outputs(self._name)))
+        outputs = list(_flatten(self._machine.get_outputs(self._name)))
+        # TVM's function refers to itself and to the machine, with which a GPU's kernels would be
+        # freed at any time: also while the same library, loaded anew, refers to them.
+        gc.collect()
+        return outputs
 
 
 def _run(load: Callable[[], Any], kind: str, inputs: Sequence[Array], name: str) -> None:

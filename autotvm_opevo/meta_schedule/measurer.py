@@ -108,9 +108,11 @@ class Measurer(measurer.Measurer):
         if isinstance(self.runner, RPCRunner):
             self._close(partial(kill_tvm_pool, self.runner.pool))
             stop_tvm_pool(self.runner.pool)
+        elif isinstance(self.runner, LocalRunner):
+            self._close(self.runner.interrupt)
+            self.runner.close()  # the device's memory is for the networks now
         else:
-            is_ours = isinstance(self.runner, LocalRunner)
-            self._close(self.runner.interrupt if is_ours else lambda: None)
+            self._close(lambda: None)
 
     def retime(self, finalist: Finalist) -> float:
         """See `tuning.measurer.Measurer`."""

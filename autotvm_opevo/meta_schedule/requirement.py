@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 
 from autotvm_opevo._utils.imports import require
 
@@ -31,6 +34,15 @@ def require_meta_schedule() -> str:
             "'apache-tvm-ffi<0.1.15'"
         )
     return tvm
+
+
+def choose_cuda_compiler() -> None:
+    """Let TVM compile for CUDA with nvcc, if there is one and its default, NVRTC, cannot be called.
+    ``TVM_CUDA_COMPILE_MODE`` comes first.
+    """
+    has_bindings = find_spec("cuda") and find_spec("cuda.bindings")
+    if not has_bindings and shutil.which("nvcc"):
+        os.environ.setdefault("TVM_CUDA_COMPILE_MODE", "nvcc")
 
 
 def _lacks() -> str:

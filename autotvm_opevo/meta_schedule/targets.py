@@ -101,10 +101,13 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
     needed = "max_threads_per_block", "max_shared_memory_per_block"
     missing = [name for name in needed if name not in completed.attrs]
     if "gpu" in completed.keys and missing:
+        device = tvm.device(completed.kind.name, 0)
+        if isinstance(given, str) and given == completed.kind.name and device.exist:
+            return as_target(Target.from_device(device))
         raise ValueError(
             f"target must have the GPU's {' and '.join(missing)}, which {target!r} lacks: "
-            "name the device, such as nvidia/nvidia-h100, or use this machine's with "
-            "tvm.target.Target.from_device"
+            "name the device, such as nvidia/nvidia-h100, or give no target, or only "
+            f"{completed.kind.name}, on its machine"
         )
     # as a database has it: exported, its text can have the options in another order
     return Target(completed.export())

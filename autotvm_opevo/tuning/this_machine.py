@@ -66,8 +66,8 @@ _FAMILIES = re.compile(r"(x86_64$|amd64$|i[3-6]86$)|(arm|aarch64)|(riscv)")
 
 # What compiles for CUDA.
 _CUDA_NEEDS = (
-    "; TVM 0.17 needs nvcc on the PATH, TVM 0.27 CUDA's toolkit, with the package cuda-bindings or "
-    "TVM_CUDA_COMPILE_MODE=nvcc"
+    "; TVM 0.17 needs nvcc on the PATH, TVM 0.27 CUDA 13's toolkit, and nvcc or the package "
+    "cuda-bindings"
 )
 # How to measure on another machine.
 _ON_ANOTHER = "with an RPCRunner and a tracker (--rpc-tracker and --rpc-key on the command line)"

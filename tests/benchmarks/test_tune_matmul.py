@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import tvm
+from tvm import autotvm
 
 from benchmarks import tune_matmul
 
@@ -65,6 +66,19 @@ def test_it_notices_that_the_machine_was_busy():
     assert "XGBTuner: 75.0 GFLOPS" in tune_matmul.interference(
         calm, {"OpEvoTuner": 90.0, "XGBTuner": 100.0}
     )
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda -arch=sm_90"])
+def test_operands_are_in_the_order_that_the_task_has(target):
+    task = tune_matmul.make_task(tvm.target.Target(target))
+    with task.target:
+        _, tensors = task.instantiate(autotvm.task.space.FallbackConfigEntity())
+    arrays, product, expected = tune_matmul.inputs(task, tvm.cpu())
+    assert [array.shape for array in arrays] == [
+        tuple(map(int, tensor.shape)) for tensor in tensors
+    ]
+    assert isinstance(tensors[product].op, tvm.te.ComputeOp)
+    assert expected.shape == arrays[product].shape
 
 
 @pytest.mark.skipif(tvm.cuda(0).exist, reason="needs a machine without a GPU")

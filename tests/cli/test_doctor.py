@@ -214,6 +214,13 @@ def test_the_libraries_are_those_that_pip_installs():
     assert list(doctor._LIBRARIES) == [need.partition(">=")[0] for need in needs]
 
 
+def test_a_gpu_that_tvm_does_not_find_is_named(monkeypatch, quick_cpu, tmp_path):
+    monkeypatch.setattr(doctor, "_QUERY", "print('llvm')")
+    assert "NVIDIA" not in by_name(doctor._devices(False))["GPU"].what_to_do
+    monkeypatch.setattr(doctor, "_NVIDIA", tmp_path)
+    assert "there is an NVIDIA GPU" in by_name(doctor._devices(False))["GPU"].what_to_do
+
+
 def test_missing_optional_packages_are_no_fault(monkeypatch):
     monkeypatch.setattr(doctor, "_version", lambda name: "")
     for finding in doctor._optional(autotvm=True):

@@ -319,6 +319,12 @@ class TestTargets:
         ):
             as_target("cuda")
 
+    def test_the_gpu_of_this_machine_needs_no_name(self, monkeypatch):
+        named = tvm.target.Target("nvidia/nvidia-h100")
+        monkeypatch.setattr(tvm, "device", lambda *_: SimpleNamespace(exist=True))
+        monkeypatch.setattr(tvm.target.Target, "from_device", lambda _: named)
+        assert structural_equal(as_target("cuda"), as_target(named))
+
     @pytest.mark.skipif(tvm.cuda(0).exist, reason="this machine has a GPU")
     def test_a_device_that_this_machine_lacks_is_refused_before_anything_starts(self, tmp_path):
         operator = workloads.operator("matmul", [(32, 32), (32, 32)])

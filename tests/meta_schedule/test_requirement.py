@@ -5,6 +5,10 @@ do.
 import subprocess
 import sys
 
+import pytest
+
+from autotvm_opevo.meta_schedule import requirement
+
 IMPORT = """
 try:
     from autotvm_opevo.meta_schedule import OpEvoStrategy
@@ -56,3 +60,21 @@ def test_a_version_of_tvm_ffi_that_crashes():
     assert import_after(newer).endswith(
         "with apache-tvm-ffi 0.1.15, with which it crashes: pip install 'apache-tvm-ffi<0.1.15'\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("bindings", "nvcc", "given", "chosen"),
+    [
+        (False, "/bin/nvcc", None, "nvcc"),
+        (False, "/bin/nvcc", "nvrtc", "nvrtc"),
+        (False, None, None, None),
+        (True, "/bin/nvcc", None, None),
+    ],
+)
+def test_cuda_is_compiled_by_what_there_is(monkeypatch, bindings, nvcc, given, chosen):
+    monkeypatch.setattr(requirement, "find_spec", lambda _: bindings)
+    monkeypatch.setattr("shutil.which", lambda _: nvcc)
+    environment = {} if given is None else {"TVM_CUDA_COMPILE_MODE": given}
+    monkeypatch.setattr("os.environ", environment)
+    requirement.choose_cuda_compiler()
+    assert environment.get("TVM_CUDA_COMPILE_MODE") == chosen
