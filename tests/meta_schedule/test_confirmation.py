@@ -132,7 +132,7 @@ def test_each_round_on_a_cpu_has_memory_of_its_own(records, tmp_path, monkeypatc
 
     monkeypatch.setattr(measurer, "LocalRunner", Local)
     confirmed(records[:3], Builder(tmp_path), Local([1.0] * 3, [1.0] * 3))
-    assert closed == [3, 6, 9, 12, 15]
+    assert closed == [3, 6, 9, 12, 15, 18]  # the last one when all have ended
 
 
 def test_what_fails_does_not_win(records, tmp_path):
