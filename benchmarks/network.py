@@ -10,6 +10,7 @@ auto_scheduler, with layouts as in tune_network_x86.py. ``MetaSchedule`` is that
 layouts of the model; its rounds have fewer candidates than 64, or tasks would be left without any,
 and its cost model needs ``xgboost<2``. Each network has the same trials with all methods; those
 with XGBTuner divide them equally among tasks, and draw the first 64 of a task at random.
+"convolutions left out" has no bundled records of convolutions larger than 1x1.
 
 The methods take turns. The networks of a repetition, the untuned one, and the one with TopHub's
 records, if ``--tophub`` is given, are then timed in turn, in rounds with new memory, and their
@@ -22,6 +23,7 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import tvm
@@ -30,6 +32,7 @@ from tvm.autotvm.graph_tuner import DPTuner
 
 from autotvm_opevo._utils.cpu_cores import physical_cores
 from autotvm_opevo.autotvm import tune_network
+from autotvm_opevo.autotvm import tuner as tuner_module
 from autotvm_opevo.autotvm.evaluation import build, load_networks, open_device
 from autotvm_opevo.autotvm.extraction import extract, without_tophub
 from autotvm_opevo.autotvm.folding import fold
@@ -124,10 +127,22 @@ def tune_ours(mod, params, target, folder, trials, seed, **options):
     return build(fold(mod, params), target, Path(result.best_file))
 
 
+def left_out(*run):
+    """`tune_network` without the bundled records of convolutions larger than 1x1."""
+    prior = tuner_module.prior
+    with mock.patch.object(
+        tuner_module,
+        "prior",
+        lambda task: [one for one in prior(task) if "unroll_kw" not in one.space.knobs],
+    ):
+        return tune_ours(*run)
+
+
 METHODS = {
     "XGBTuner": partial(tune_ours, tuner=autotvm.tuner.XGBTuner, task_scheduler="equal"),
     "tune_network, no transfer": partial(tune_ours, transfer=False),
     "tune_network": tune_ours,
+    "tune_network, convolutions left out": left_out,
     "tutorial": tune_tutorial,
     "Ansor": tune_ansor,
     "MetaSchedule": tune_meta_schedule,

@@ -12,15 +12,18 @@
 model. At its defaults it has TVM's builder and runner, rounds of 64 candidates, and trials for
 several of these. Otherwise it has the builder and runner of `tune_network`, which are faster, and
 rounds of fewer candidates, or tasks would be left without any; the last round may exceed the
-trials. "evolutionary" is that search in `tune_network`. Methods take turns. The tuned networks of a
-repetition and the untuned one are then timed in turn, in rounds with new memory, and their outputs
-compared. A stopped benchmark resumes.
+trials. "evolutionary" is that search in `tune_network`. "convolutions left out" has no bundled
+records of convolutions larger than 1x1, nor of batched products, which Winograd's have.
+
+Methods take turns. The tuned networks of a repetition and the untuned one are then timed in turn,
+in rounds with new memory, and their outputs compared. A stopped benchmark resumes.
 """
 
 import argparse
 import tempfile
 import time
 from pathlib import Path
+from unittest import mock
 
 from tvm.s_tir import meta_schedule as ms
 
@@ -34,6 +37,7 @@ from autotvm_opevo.meta_schedule import (
     open_database,
     tune_network,
 )
+from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.evaluation import network_loader, open_device, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.networks import relax as workloads
@@ -79,12 +83,29 @@ def tune_ours(mod, params, folder, trials, seed, **options):
     return lower_for_tuning(mod, params, cpu()), open_database(result.best_file)
 
 
+def left_out(*run):
+    """`tune_network` without the bundled records of convolutions larger than 1x1."""
+    prior = strategy_module.prior
+    with mock.patch.object(
+        strategy_module,
+        "prior",
+        lambda target: [one for one in prior(target) if not has_window(one.space.knobs)],
+    ):
+        return tune_ours(*run)
+
+
+def has_window(knobs):
+    """Whether knobs are of a convolution larger than 1x1, or a product in Winograd's."""
+    return "tile in 4 (3)" in knobs and knobs["tile in 2 (1)"].extent > 1
+
+
 DEFAULTS = "tune_relax at its defaults"
 METHODS = {
     "tune_relax": tune_relax_quickly,
     "evolutionary in tune_network": lambda *run: tune_ours(*run, strategy="evolutionary"),
     "tune_network": tune_ours,
     "tune_network, no transfer": lambda *run: tune_ours(*run, transfer=False),
+    "tune_network, convolutions left out": left_out,
     DEFAULTS: tune_relax,
 }
 

@@ -448,7 +448,7 @@ class TestInterrupts:
             process.send_signal(number)
             os.killpg(process.pid, number)
         _, errors = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 130
+        assert process.returncode == 130, errors
         assert "ended by: interrupted" in errors
         assert "Traceback" not in errors
         assert psutil.wait_procs(others, timeout=PATIENCE)[1] == []
