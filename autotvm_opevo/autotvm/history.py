@@ -21,6 +21,7 @@ from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 from tvm.target import Target
 
+from autotvm_opevo._utils.interrupts import interrupts_in_tvm
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.autotvm.log import Record, UnknownOption, fitness, key_of, parse, read_fields
 from autotvm_opevo.autotvm.space import KnobSpace
@@ -191,6 +192,6 @@ def prior_file(target: tvm.target.Target) -> Path:
     of registers.
     """
     lanes = tvm.get_global_func(_LANES, allow_missing=True)
-    with target:
+    with target, interrupts_in_tvm(defer=True):
         wide = lanes is not None and lanes() == 16
     return Path(__file__).with_name("avx512_prior.json" if wide else "avx2_prior.json")

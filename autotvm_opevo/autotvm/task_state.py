@@ -12,6 +12,7 @@ from tvm.autotvm.task.space import ConfigEntity, FallbackConfigEntity
 from tvm.autotvm.tuner import Tuner
 from tvm.autotvm.tuner.model_based_tuner import ModelBasedTuner
 
+from autotvm_opevo._utils.interrupts import interrupts_in_tvm
 from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, failure, fastest, key_of, seconds
 from autotvm_opevo.autotvm.space import KnobSpace
@@ -189,7 +190,7 @@ class TaskState(task_state.TaskState):
         """
         fallback = FallbackConfigEntity()
         try:
-            with self.task.target:
+            with self.task.target, interrupts_in_tvm(defer=True):
                 self.task.instantiate(fallback)
             return [self._knobs.own(fallback)]
         except Exception:  # whatever a template raises

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -21,6 +18,7 @@ from tvm.s_tir.meta_schedule.runner import RPCRunner, RunnerInput, RunnerResult
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from tvm.support import cc
 
+from autotvm_opevo._utils.interrupts import interrupts_in_tvm
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.meta_schedule.database import workload_key
 from autotvm_opevo.meta_schedule.local import LocalBuilder, LocalRunner, count_devices, is_local
@@ -210,36 +208,3 @@ class Measurer(measurer.Measurer):
             self._keep(key, candidate, built, result, each)
             for candidate, built, result in zip(candidates, builds, results)
         ]
-
-
-@contextmanager
-def interrupts_in_tvm(defer: bool = False) -> Iterator[None]:
-    """Raise `KeyboardInterrupt` at the end, whatever TVM made of it.
-
-    From Python that C++ code calls, TVM makes another error of it; from a callback within a
-    callback it crashes, unless it is deferred to the end. Does nothing outside the main thread, or
-    where another handler for SIGINT is installed. The command takes SIGTERM for it, also where
-    SIGINT itself is ignored.
-    """
-    main = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGINT)
-    if not main or before not in (signal.default_int_handler, signal.SIG_IGN):
-        yield
-        return
-    interrupted = False
-
-    def handle(number: int, frame: object) -> None:
-        nonlocal interrupted
-        if number == signal.SIGINT and before is signal.SIG_IGN:
-            return
-        interrupted = True
-        if not defer:
-            raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if interrupted:
-            raise KeyboardInterrupt

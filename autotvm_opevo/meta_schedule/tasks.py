@@ -17,11 +17,12 @@ from tvm.s_tir.meta_schedule.database import TuningRecord
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from tvm.target import Target
 
+from autotvm_opevo._utils.interrupts import interrupts_in_tvm
 from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.lowering.network import is_known, lower
 from autotvm_opevo.meta_schedule.database import workload_key
 from autotvm_opevo.meta_schedule.intrinsics import few_intrinsics
-from autotvm_opevo.meta_schedule.measurer import Trial, interrupts_in_tvm
+from autotvm_opevo.meta_schedule.measurer import Trial
 from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.record_lines import UNMEASURED, seconds

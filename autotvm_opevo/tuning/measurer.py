@@ -127,7 +127,8 @@ class Measurer(ABC):
         def built(_: Future[Any]) -> None:
             self._building.discard(build)
             if not self._closed:
-                self._threads.submit(self._trial, run, trial)
+                with suppress(RuntimeError):  # closed just now
+                    self._threads.submit(self._trial, run, trial)
 
         build.add_done_callback(built)
         return trial

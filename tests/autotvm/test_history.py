@@ -1,6 +1,7 @@
 """Records of other tasks, from memory and from files, and the prior of tuners on a CPU."""
 
 import json
+import signal
 from functools import partial
 from typing import NamedTuple
 
@@ -291,3 +292,15 @@ def test_a_tuner_that_must_not_transfer_does_not_in_a_network_either():
 
 def test_a_search_that_cannot_transfer_learns_nothing():
     assert OpEvoTuner(TASKS["dense"], surrogate=None).learn_from([]) == []
+
+
+def test_ctrl_c_while_tvm_looks_at_the_cpu_stays_ctrl_c():
+    """TVM's C++ calls this Python, and would make another error of it."""
+    name = "tvm.topi.x86.utils.get_simd_32bit_lanes"
+    lanes = tvm.get_global_func(name)
+    tvm.register_func(name, lambda: signal.raise_signal(signal.SIGINT), override=True)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            prior(TASKS["dense"])
+    finally:
+        tvm.register_func(name, lanes, override=True)

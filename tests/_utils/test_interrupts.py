@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from autotvm_opevo.meta_schedule.measurer import interrupts_in_tvm
+from autotvm_opevo._utils.interrupts import interrupts_in_tvm
 
 
 @pytest.mark.parametrize("before", [signal.default_int_handler, signal.SIG_IGN])
