@@ -24,17 +24,17 @@ from benchmarks import plots, publish
 from benchmarks.landscape import FOLDER
 from benchmarks.runs import find_landscapes, jobs, run_all
 from benchmarks.tables import BASELINE, curves, everywhere, merge_xgb, summary, tables
-from benchmarks.tuners import NAMES, NO_TRANSFER
+from benchmarks.tuners import LEFT_OUT, NAMES, NO_TRANSFER
 
 
 def main(
     arguments: list[str] | None = None,
     tuners: Sequence[str] = tuple(NAMES),
-    methods: Sequence[str] = ("OpEvo", NO_TRANSFER, "OpEvo-published"),
+    methods: Sequence[str] = ("OpEvo", NO_TRANSFER, LEFT_OUT, "OpEvo-published"),
     name: str = "compare",
 ) -> None:
-    """Run the command. `tuners` are allowed, and run by default, but for the one without transfer;
-    `methods` are compared with each other one; `name` is the module's, followed by its own
+    """Run the command. `tuners` are allowed, and run by default, but for those with fewer
+    records; `methods` are compared with each other one; `name` is the module's, followed by its own
     arguments.
     """
     parser = argparse.ArgumentParser(description="Compare tuners on recorded search spaces.")
@@ -48,7 +48,7 @@ def main(
         help="constraints of incomplete landscapes",
     )
     # most recorded spaces have no bundled tuning records
-    default = [name for name in tuners if name != NO_TRANSFER]
+    default = [name for name in tuners if name not in (NO_TRANSFER, LEFT_OUT)]
     parser.add_argument("--tuners", nargs="+", choices=tuners, default=default)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--trials", type=int, default=512)

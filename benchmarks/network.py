@@ -23,7 +23,6 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import tvm
@@ -32,7 +31,6 @@ from tvm.autotvm.graph_tuner import DPTuner
 
 from autotvm_opevo._utils.cpu_cores import physical_cores
 from autotvm_opevo.autotvm import tune_network
-from autotvm_opevo.autotvm import tuner as tuner_module
 from autotvm_opevo.autotvm.evaluation import build, load_networks, open_device
 from autotvm_opevo.autotvm.extraction import extract, without_tophub
 from autotvm_opevo.autotvm.folding import fold
@@ -43,6 +41,7 @@ from benchmarks import publish
 from benchmarks.environment import environment
 from benchmarks.network_table import UNTUNED, table, timings
 from benchmarks.resume import in_turn, run_missing
+from benchmarks.tuners import convolutions_left_out
 
 # Seconds for timing all networks of a repetition.
 _TIMING_SECONDS = 60.0
@@ -129,12 +128,7 @@ def tune_ours(mod, params, target, folder, trials, seed, **options):
 
 def left_out(*run):
     """`tune_network` without the bundled records of convolutions larger than 1x1."""
-    prior = tuner_module.prior
-    with mock.patch.object(
-        tuner_module,
-        "prior",
-        lambda task: [one for one in prior(task) if "unroll_kw" not in one.space.knobs],
-    ):
+    with convolutions_left_out():
         return tune_ours(*run)
 
 

@@ -7,7 +7,7 @@ import logging
 import random
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, ClassVar
@@ -21,12 +21,36 @@ from tvm.autotvm.tuner import Tuner, xgboost_cost_model
 from tvm.contrib.popen_pool import MapResult, StatusKind
 
 from autotvm_opevo.autotvm import GBFSTuner, NA2CTuner, NoSETuner, OpEvoTuner
+from autotvm_opevo.autotvm import tuner as tuner_module
+from autotvm_opevo.search.transfer import Source
 from benchmarks import variants
 
-NO_TRANSFER = "OpEvo-no-transfer"
+
+@contextmanager
+def convolutions_left_out() -> Iterator[None]:
+    """Tuners learn nothing from the bundled records of convolutions larger than 1x1."""
+    prior = tuner_module.prior
+    with mock.patch.object(
+        tuner_module,
+        "prior",
+        lambda task: [one for one in prior(task) if "unroll_kw" not in one.space.knobs],
+    ):
+        yield
+
+
+class LeftOutTuner(OpEvoTuner):
+    """OpEvo with `convolutions_left_out`."""
+
+    def learn_from(self, sources: Sequence[Source]) -> list[Source]:
+        with convolutions_left_out():
+            return super().learn_from(sources)
+
+
+NO_TRANSFER, LEFT_OUT = "OpEvo-no-transfer", "OpEvo-left-out"
 OWN: dict[str, Callable[..., Tuner]] = {
     "OpEvo": OpEvoTuner,
     NO_TRANSFER: partial(OpEvoTuner, transfer=False),
+    LEFT_OUT: LeftOutTuner,
     "OpEvo-published": partial(OpEvoTuner, surrogate=None),
     "G-BFS": GBFSTuner,
     "N-A2C": NA2CTuner,
