@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # What is read to measure the bandwidth, in bytes.
-_READS = tuple(1 << bits for bits in range(22, 29))
+_READS = tuple(1 << bits for bits in range(22, 29, 2))
 # Rows and columns of the block of a matrix product that stays in registers, for vectors of up to 8
 # and of 16 numbers; its depth; and how many such products are one measurement.
 BLOCKS = ((5, 16), (8, 32))
