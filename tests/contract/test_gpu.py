@@ -37,14 +37,14 @@ def gpu(tmp_path_factory):
 def test_a_gpu_is_taken_and_a_run_resumes_with_cuda_as_its_target(gpu, tmp_path):
     log, best = str(tmp_path / "log.json"), str(tmp_path / "log.best.json")
     tune = "-m", "autotvm_opevo", "tune", *DENSE, "--seed", "0", "--log", log
-    printed, status = simulated_gpu.run(gpu, *tune, "--trials", "8")
+    printed, status = simulated_gpu.run(gpu, *tune, "--trials", "4")
     assert status == 0, printed
     assert re.search("no --target given, this machine's is .*cuda", printed)
-    assert "8 trials, 8 of them now" in printed
+    assert "4 trials, 4 of them now" in printed
     assert "outputs match" in printed
-    printed, status = simulated_gpu.run(gpu, *tune, "--trials", "12", "--target", "cuda")
+    printed, status = simulated_gpu.run(gpu, *tune, "--trials", "6", "--target", "cuda")
     assert status == 0, printed
-    assert "12 trials, 4 of them now" in printed
+    assert "6 trials, 2 of them now" in printed
     logs = [log, best] if HAS_AUTOTVM else [log, f"{log}/best"]
     compare = "-m", "autotvm_opevo", "compare", *logs, *DENSE, "--time-limit", "5s"
     printed, status = simulated_gpu.run(gpu, *compare)
