@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relay
-from tvm.relay import testing
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.networks import alexnet as layers
@@ -73,13 +72,20 @@ def network(name: str, batch: int = 1) -> Model:
 
 NETWORKS: dict[str, Callable[[int], Model]] = {
     "alexnet": alexnet,
-    "mlp": lambda batch: testing.mlp.get_workload(batch),
-    "mobilenet": lambda batch: testing.mobilenet.get_workload(batch),
-    "resnet-18": lambda batch: testing.resnet.get_workload(batch, num_layers=18),
-    "resnet-50": lambda batch: testing.resnet.get_workload(batch, num_layers=50),
-    "squeezenet": lambda batch: testing.squeezenet.get_workload(batch),
-    "vgg-16": lambda batch: testing.vgg.get_workload(batch, num_layers=16),
+    "mlp": lambda batch: _testing().mlp.get_workload(batch),
+    "mobilenet": lambda batch: _testing().mobilenet.get_workload(batch),
+    "resnet-18": lambda batch: _testing().resnet.get_workload(batch, num_layers=18),
+    "resnet-50": lambda batch: _testing().resnet.get_workload(batch, num_layers=50),
+    "squeezenet": lambda batch: _testing().squeezenet.get_workload(batch),
+    "vgg-16": lambda batch: _testing().vgg.get_workload(batch, num_layers=16),
 }
+
+
+def _testing() -> Any:
+    """TVM's test networks, whose import needs that of setuptools, and takes as long."""
+    from tvm.relay import testing
+
+    return testing
 
 
 def operator(

@@ -6,8 +6,11 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.integrate import quad
-from scipy.stats import norm
+from scipy.special import ndtri
+from scipy.stats import norm, rankdata
 from threadpoolctl import ThreadpoolController
 
 from autotvm_opevo import Space
@@ -50,6 +53,12 @@ def test_targets_are_the_logarithm_relative_to_the_best_and_the_normal_score():
     assert predict(dict(enumerate(fitness)), [50]).best_f == pytest.approx(
         [0, normal_scores(np.arange(3)).max()]
     )
+
+
+@given(st.lists(st.integers(-3, 3) | st.floats(allow_nan=False), min_size=1))
+def test_equal_results_share_the_mean_of_their_ranks(values):
+    expected = ndtri((rankdata(values) - 0.5) / len(values))
+    assert normal_scores(np.array(values, dtype=float)).tolist() == expected.tolist()
 
 
 def test_configurations_beside_failures_are_less_likely_to_be_feasible():
