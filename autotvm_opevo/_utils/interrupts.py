@@ -14,8 +14,8 @@ def interrupts_in_tvm(defer: bool = False) -> Iterator[None]:
 
     From Python that C++ code calls, TVM makes another error of it, or none; from a callback within
     a callback it crashes, unless it is deferred to the end. Does nothing outside the main thread,
-    or where another handler for SIGINT is installed. The command takes SIGTERM for it, also where
-    SIGINT itself is ignored.
+    or where another handler for SIGINT is installed, as within another such block. The command
+    takes SIGTERM for it, also where SIGINT itself is ignored.
     """
     main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGINT)

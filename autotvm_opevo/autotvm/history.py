@@ -141,7 +141,10 @@ def _source(trials: _Trials) -> Source | None:
     """
     measured = trials.example
     try:
-        task: Task = autotvm.task.create(measured.task.name, measured.task.args, measured.target)
+        with interrupts_in_tvm(defer=True):
+            task: Task = autotvm.task.create(
+                measured.task.name, measured.task.args, measured.target
+            )
         knobs = KnobSpace(task.config_space)
     except Exception:  # of a template, for arguments or a target that it was not made for
         return None

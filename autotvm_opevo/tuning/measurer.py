@@ -22,8 +22,8 @@ from autotvm_opevo.search.base import FIRST_BATCH, batch_limit
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 from autotvm_opevo.tuning.workers import WorkerPool
 
-# Seconds between attempts to end what still runs.
-_POLL_INTERVAL = 0.02
+# Seconds between attempts to end what still runs, and between looks whether the device is wanted.
+_POLL_INTERVAL, _WANTED_INTERVAL = 0.02, 0.001
 # Number of finalists of a task, and how much slower than the best one may have been, since no noise
 # is as large.
 FINALISTS = 5
@@ -49,8 +49,7 @@ class Measurer(ABC):
         self._trials: set[Future[Any]] = set()
         self._closed = False
         self._device = threading.Lock()  # held while a trial runs on this machine's CPU
-        self._free = threading.Event()  # nobody waits for this CPU but trials
-        self._free.set()
+        self._wanted = False  # by others than trials, which then wait
         self._ran: list[float] = []  # seconds of each trial on its device
         self.finalists = Finalists()  # which `retime` times again
 
@@ -102,13 +101,13 @@ class Measurer(ABC):
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Compute without disturbing a trial on this machine's CPU: none runs meanwhile."""
-        self._free.clear()
+        self._wanted = True
         try:
             with self._device:
-                self._free.set()
+                self._wanted = False
                 yield
         finally:  # also after Ctrl-C, or no trial would ever run again
-            self._free.set()
+            self._wanted = False
 
     def cancel(self) -> None:
         """Drop the trials that do not run yet, and builds, which would disturb what is timed."""
@@ -127,8 +126,11 @@ class Measurer(ABC):
         def built(_: Future[Any]) -> None:
             self._building.discard(build)
             if not self._closed:
-                with suppress(RuntimeError):  # closed just now
+                try:
                     self._threads.submit(self._trial, run, trial)
+                except RuntimeError:
+                    if not self._closed:  # just now
+                        raise
 
         build.add_done_callback(built)
         return trial
@@ -136,7 +138,6 @@ class Measurer(ABC):
     def _close(self, interrupt: Callable[[], object]) -> None:
         """End all trials, and forget the finalists; `interrupt` makes those that run fail."""
         self._closed = True
-        self._free.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
         for trial in list(self._trials):
             trial.cancel()
@@ -159,10 +160,8 @@ class Measurer(ABC):
         with ExitStack() as stack:
             if is_this_cpu:
                 assert self._builders is not None
-                self._free.wait()
-                stack.enter_context(self._device)
-                if self._closed:
-                    raise ChildProcessError("closed before it could run")
+                self._acquire_device()
+                stack.callback(self._device.release)
                 self._builders.pause()
                 stack.callback(self._builders.resume)
             start = time.monotonic()
@@ -170,6 +169,15 @@ class Measurer(ABC):
                 yield
             finally:
                 self._ran.append(time.monotonic() - start)  # by several threads
+
+    def _acquire_device(self) -> None:
+        """Wait for this machine's CPU, but not beyond the end: Ctrl-C may leave it locked."""
+        while not self._closed:
+            if self._wanted:
+                time.sleep(_WANTED_INTERVAL)
+            elif self._device.acquire(timeout=_POLL_INTERVAL):
+                return
+        raise ChildProcessError("closed before it could run")
 
 
 def measured(trial: Any) -> Future[Any]:

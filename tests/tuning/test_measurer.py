@@ -87,6 +87,17 @@ def test_ctrl_c_while_it_waits_for_the_device_lets_the_next_trial_run(open_measu
     assert measurer.submit("task", [1])[0].result(LIMIT) == 1
 
 
+def test_closing_ends_a_trial_that_waits_for_a_device_which_ctrl_c_left_locked(open_measurer):
+    measurer = open_measurer()
+    measurer._device.acquire()
+    (trial,) = measurer.submit("task", [1])
+    end = time.monotonic() + LIMIT
+    while not trial.running() and time.monotonic() < end:
+        time.sleep(0.02)
+    measurer.__exit__(None, None, None)
+    assert isinstance(trial.exception(LIMIT), ChildProcessError)
+
+
 def test_a_trial_elsewhere_runs_while_the_next_is_built(open_measurer):
     """The run ends when the other build has ended, which would never be if one waited for the
     other.
