@@ -13,7 +13,8 @@ model. At its defaults it has TVM's builder and runner, rounds of 64 candidates,
 several of these. Otherwise it has the builder and runner of `tune_network`, which are faster, and
 rounds of fewer candidates, or tasks would be left without any; the last round may exceed the
 trials. "evolutionary" is that search in `tune_network`. "convolutions left out" has no bundled
-records of convolutions larger than 1x1, nor of batched products, which Winograd's have.
+records of convolutions larger than 1x1, depthwise ones and those by Winograd's algorithm included,
+nor of batched products, which that has.
 
 Methods take turns. The tuned networks of a repetition and the untuned one are then timed in turn,
 in rounds with new memory, and their outputs compared. A stopped benchmark resumes.
@@ -84,7 +85,7 @@ def tune_ours(mod, params, folder, trials, seed, **options):
 
 
 def left_out(*run):
-    """`tune_network` without the bundled records of convolutions larger than 1x1."""
+    """`tune_network` without the bundled records of what `has_window`."""
     prior = strategy_module.prior
     with mock.patch.object(
         strategy_module,
@@ -95,7 +96,7 @@ def left_out(*run):
 
 
 def has_window(knobs):
-    """Whether knobs are of a convolution larger than 1x1, or a product in Winograd's."""
+    """Whether knobs are of a larger convolution, a part of Winograd's, or a batched product."""
     return "tile in 4 (3)" in knobs and knobs["tile in 2 (1)"].extent > 1
 
 

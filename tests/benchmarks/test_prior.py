@@ -1,6 +1,7 @@
 """The prior: a file of bundled tuning records, which is read as it was written."""
 
 import pytest
+from tvm import autotvm, te
 
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.search.transfer import Source
@@ -14,6 +15,7 @@ from autotvm_opevo.topology import (
 )
 from autotvm_opevo.tuning.prior import read_prior
 from benchmarks.layers import write_prior
+from benchmarks.tuners import LEFT_OUT, make
 
 TILES = [(1,), (4,), (7,), (12,)]
 
@@ -81,3 +83,14 @@ def test_the_best_half_is_kept_and_the_others_are_thinned_out(path):
     assert len(source.results) == 32
     assert set(range(984, 1000)) <= source.results.keys()
     assert min(source.results) < 100
+
+
+def test_larger_convolutions_are_left_out_and_those_of_1x1_stay():
+    shapes = te.placeholder((1, 32, 26, 26)), te.placeholder((48, 32, 3, 3))
+    arguments = (*shapes, (1, 1), (1, 1, 1, 1), (1, 1), "NCHW", "NCHW", "float32")
+    task = autotvm.task.create("conv2d_NCHWc.x86", arguments, "llvm")
+    everything = [source.space.knobs for source in make("OpEvo", task, 0).learn_from([])]
+    kept = [source.space.knobs for source in make(LEFT_OUT, task, 0).learn_from([])]
+    assert any("unroll_kw" in knobs for knobs in everything)
+    assert kept
+    assert all("tile_oh" in knobs and "unroll_kw" not in knobs for knobs in kept)

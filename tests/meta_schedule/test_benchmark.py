@@ -2,7 +2,9 @@
 
 import pytest
 
-from benchmarks import meta_schedule, meta_schedule_overhead, relax_network
+from autotvm_opevo.meta_schedule import as_target
+from autotvm_opevo.meta_schedule.strategy import prior
+from benchmarks import layers, meta_schedule, meta_schedule_overhead, relax_network
 from benchmarks.network_table import table
 from benchmarks.workloads import WORKLOADS, matmul
 
@@ -59,3 +61,15 @@ def test_networks_are_tuned_by_each_method_and_their_outputs_agree():
     assert run["seconds"].keys() == relax_network.METHODS.keys()
     assert run["milliseconds"].keys() == {"untuned", *relax_network.METHODS}
     assert "| mlp | tune_network |" in table([run])
+
+
+@pytest.mark.parametrize("cpu", ["core-avx2", "skylake-avx512"])
+def test_larger_convolutions_are_left_out_and_the_others_stay(cpu):
+    kept = [
+        source
+        for source in prior(as_target(f"llvm -mcpu={cpu}"))
+        if not relax_network.has_window(source.space.knobs)
+    ]
+    small = [layer for layer in layers.CONVOLUTIONS if layer[3] == 1]
+    others = layers.DENSE, layers.MATMUL, layers.POOLS, layers.SOFTMAX, layers.MEANS
+    assert len(kept) == len(small) + sum(map(len, others))
