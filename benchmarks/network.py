@@ -10,7 +10,6 @@ auto_scheduler, with layouts as in tune_network_x86.py. ``MetaSchedule`` is that
 layouts of the model; its rounds have fewer candidates than 64, or tasks would be left without any,
 and its cost model needs ``xgboost<2``. Each network has the same trials with all methods; those
 with XGBTuner divide them equally among tasks, and draw the first 64 of a task at random.
-"convolutions left out" has no bundled records of convolutions larger than 1x1.
 
 The methods take turns. The networks of a repetition, the untuned one, and the one with TopHub's
 records, if ``--tophub`` is given, are then timed in turn, in rounds with new memory, and their
@@ -41,7 +40,6 @@ from benchmarks import publish
 from benchmarks.environment import environment
 from benchmarks.network_table import UNTUNED, table, timings
 from benchmarks.resume import in_turn, run_missing
-from benchmarks.tuners import convolutions_left_out
 
 # Seconds for timing all networks of a repetition.
 _TIMING_SECONDS = 60.0
@@ -126,17 +124,10 @@ def tune_ours(mod, params, target, folder, trials, seed, **options):
     return build(fold(mod, params), target, Path(result.best_file))
 
 
-def left_out(*run):
-    """`tune_network` without the bundled records of convolutions larger than 1x1."""
-    with convolutions_left_out():
-        return tune_ours(*run)
-
-
 METHODS = {
     "XGBTuner": partial(tune_ours, tuner=autotvm.tuner.XGBTuner, task_scheduler="equal"),
     "tune_network, no transfer": partial(tune_ours, transfer=False),
     "tune_network": tune_ours,
-    "tune_network, convolutions left out": left_out,
     "tutorial": tune_tutorial,
     "Ansor": tune_ansor,
     "MetaSchedule": tune_meta_schedule,
