@@ -7,34 +7,24 @@ that compute the inputs write to slices of one tensor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any
 
 import tvm
 from tvm import relax
-from tvm.ir import Array, Expr, GlobalVar, Op, Range, TensorLoad, Var
-from tvm.s_tir.stmt import MatchBufferRegion
-from tvm.tirx import (
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    IterVar,
-    PrimFunc,
-    Stmt,
-    decl_buffer,
-)
+from tvm.ir import Range, TensorLoad
+from tvm.tirx import BufferLoad, BufferRegion, BufferStore, PrimFunc, decl_buffer
 
 from autotvm_opevo.lowering.channels_last import ELEMENTWISE
 from autotvm_opevo.lowering.rewriting import (
     CONVOLUTIONS,
     BlockRewriter,
     calls_in,
-    fields_of,
     operator_name,
     static_shape,
+    transformed,
     variables_in,
-    with_fields,
 )
 
 # What a marked concatenation calls, with its axis and its inputs.
@@ -166,20 +156,7 @@ def _write_slice(
         extents = [span.extent for span in node.region]
         return BufferRegion(whole, [*map(Range.from_min_extent, starts, extents)])
 
-    body = _transformed(function.body, move)
+    body = transformed(function.body, move)
     if by_address:
         return None
     return PrimFunc([*inputs, whole], body, function.ret_type, function.attrs)
-
-
-def _transformed(node: Any, change: Callable[[Any], Any]) -> Any:
-    """A statement or an expression of TIR with all its nodes changed, the innermost first."""
-    if isinstance(node, Array):
-        return [_transformed(child, change) for child in node]
-    if isinstance(node, Var):
-        return change(node)
-    is_inner = isinstance(node, (Stmt, Expr, Range, IterVar, MatchBufferRegion))
-    if not is_inner or isinstance(node, (Op, GlobalVar)):
-        return node
-    fields = {name: _transformed(field, change) for name, field in fields_of(node).items()}
-    return change(with_fields(node, **fields))

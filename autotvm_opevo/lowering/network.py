@@ -9,24 +9,31 @@ from typing import Any
 
 import tvm
 from tvm import relax
+from tvm.s_tir import SBlock
 from tvm.s_tir import meta_schedule as ms
+from tvm.tirx import IterVar
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.lowering.channels_last import with_channels_last
 from autotvm_opevo.lowering.concat import mark_concats, write_in_place
 from autotvm_opevo.lowering.entry import entry_name
 from autotvm_opevo.lowering.fast_math import FAST_MATH
-from autotvm_opevo.lowering.rewriting import fold_batch_norms, fold_views, raise_to_operators
+from autotvm_opevo.lowering.rewriting import (
+    fold_batch_norms,
+    fold_views,
+    raise_to_operators,
+    transformed,
+    with_fields,
+)
 from autotvm_opevo.lowering.winograd import legalize_conv2d
 
 logger = logging.getLogger(__name__)
 
 # Operators that are legalized to several calls.
 _SEVERAL_CALLS = ("relax.dynamic_strided_slice",)
-# Operators that read a constant in an order for which TVM 0.27 packs it wrongly
-# (docs/upstream/tvm-0.27-rewrite-layout.py): the matrices of Winograd's algorithm, whose row
-# depends on the remainders of a row and a column of the image.
-_NOT_PACKED = "winograd_input", "winograd_output"
+# The tensors of a function whose layout its schedule may choose: an attribute, and an annotation of
+# its blocks.
+_FREE, _FREE_OF_BLOCK = "layout_free_buffers", "layout_free_placeholders"
 # Annotation of a block that packs a weight.
 _PACKS = "meta_schedule.layout_rewrite_preproc"
 
@@ -154,9 +161,55 @@ def with_packable_weights(mod: tvm.IRModule) -> tvm.IRModule:
             mod.update_func(variable, function.without_attr("num_input"))
     mod = relax.transform.AttachAttrLayoutFreeBuffers()(mod)
     for variable, function in mod.functions.items():
-        if any(name in variable.name_hint for name in _NOT_PACKED):
-            mod.update_func(variable, function.without_attr("layout_free_buffers"))
+        if isinstance(function, tvm.tirx.PrimFunc):
+            mod.update_func(variable, _with_packable_weights(function))
     return mod
+
+
+def _with_packable_weights(function: tvm.tirx.PrimFunc) -> tvm.tirx.PrimFunc:
+    """An operator whose schedules choose the layout of those constants only which TVM packs right:
+    the weights of convolutions and matrix products.
+
+    TVM 0.27 packs a constant by the loops around one place that reads it. It loses what is read in
+    another order, or elsewhere (docs/upstream/tvm-0.27-rewrite-layout.py). Its operators name
+    tensors that may be packed, too, which need not be constant.
+    """
+    blocks = []
+
+    def without_annotation(node: Any) -> Any:
+        if isinstance(node, SBlock):
+            names = {name: one for name, one in node.annotations.items() if name != _FREE_OF_BLOCK}
+            node = with_fields(node, annotations=names)
+            blocks.append(node)
+        return node
+
+    body = transformed(function.body, without_annotation)
+    function = tvm.tirx.PrimFunc(function.params, body, function.ret_type, function.attrs)
+    constants = (function.attrs or {}).get(_FREE, ())
+    reads = [(block, read) for block in blocks for read in block.reads]
+    weights = []
+    for constant in constants:
+        own = [pair for pair in reads if pair[1].source.same_as(function.params[int(constant)])]
+        if len(own) == 1 and _multiplies_all(*own[0]):
+            weights.append(constant)
+    return function.with_attr(_FREE, weights) if weights else function.without_attr(_FREE)
+
+
+def _multiplies_all(block: SBlock, read: Any) -> bool:
+    """Whether a block reads each element of a tensor by loops over its axes, and sums over some."""
+    left = list(block.iter_vars)
+    for extent, span in zip(map(int, read.source.shape), read.region):
+        if extent == 1:
+            continue
+        loop = next((one for one in left if one.var.same_as(span.min)), None)
+        if loop is None or not _is(span.extent, 1) or not _is(loop.dom.extent, extent):
+            return False
+        left = [one for one in left if not one.same_as(loop)]
+    return any(one.iter_type == IterVar.CommReduce for one in block.iter_vars)
+
+
+def _is(extent: Any, number: int) -> bool:
+    return is_known(extent) and int(extent) == number
 
 
 def build(

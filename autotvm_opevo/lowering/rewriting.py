@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relax, topi
+from tvm.ir import Array, Expr, GlobalVar, Op, Range, Var
+from tvm.s_tir.stmt import MatchBufferRegion
+from tvm.tirx import IterVar, Stmt
 from tvm_ffi import structural_equal
 
 _BOUNDS = {
@@ -116,10 +119,23 @@ def fields_of(node: Any) -> dict[str, Any]:
     return fields
 
 
-def with_fields(node: Any, **changed: Any) -> Any:
+def with_fields(node: Any, /, **changed: Any) -> Any:
     """A node of TVM's, of any kind, with some of its fields changed."""
     key = type(node).__tvm_ffi_type_info__.type_key
     return tvm.ir.make_node(key, **{**fields_of(node), **changed})
+
+
+def transformed(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A statement or an expression of TIR with all its nodes changed, the innermost first."""
+    if isinstance(node, Array):
+        return [transformed(child, change) for child in node]
+    if isinstance(node, Var):
+        return change(node)
+    is_inner = isinstance(node, (Stmt, Expr, Range, IterVar, MatchBufferRegion))
+    if not is_inner or isinstance(node, (Op, GlobalVar)):
+        return node
+    fields = {name: transformed(field, change) for name, field in fields_of(node).items()}
+    return change(with_fields(node, **fields))
 
 
 def calls_in(mod: tvm.IRModule) -> list[Any]:

@@ -103,6 +103,79 @@ def test_schedules_do_not_choose_the_layout_of_weights_that_another_function_tak
     assert sorted(free_buffers(operators)) in ([[1]], [[], [1]])
 
 
+def constant(*shape):
+    return relax.const(np.random.default_rng(0).standard_normal(shape).astype("float32"))
+
+
+WEIGHTS = {
+    "conv1d": ((1, 8, 16), lambda x: relax.op.nn.conv1d(x, constant(4, 8, 3))),
+    "conv2d": ((1, 8, 9, 9), lambda x: relax.op.nn.conv2d(x, constant(4, 8, 3, 3), strides=2)),
+    "grouped": ((1, 8, 9, 9), lambda x: relax.op.nn.conv2d(x, constant(6, 4, 3, 3), groups=2)),
+    "depthwise": ((1, 8, 9, 9), lambda x: relax.op.nn.conv2d(x, constant(8, 1, 3, 3), groups=8)),
+    "conv3d": ((1, 4, 6, 6, 6), lambda x: relax.op.nn.conv3d(x, constant(4, 4, 3, 3, 3))),
+    "matmul": ((1, 8, 16), lambda x: relax.op.matmul(x, constant(16, 4))),
+    "batched": ((3, 8, 16), lambda x: relax.op.matmul(x, constant(3, 16, 4))),
+    "broadcast": ((3, 8, 16), lambda x: relax.op.matmul(x, constant(1, 16, 4))),
+}
+
+
+@pytest.mark.parametrize("kind", WEIGHTS)
+def test_weights_that_are_summed_over_are_packed_and_biases_are_not(kind):
+    shape, multiply = WEIGHTS[kind]
+    mod = network_of(multiply, lambda x: relax.op.add(x, constant(1)), shape=shape)
+    assert free_buffers(lower(mod, cpu())) == [[1]]
+
+
+# The type of the input, what reads a constant, and trials in which it would be packed.
+OTHERS = {
+    "in part": (
+        ((1, 16, 8), "float32"),
+        [
+            lambda x: relax.op.multiply(x, constant(1, 16, 1)),
+            lambda x: relax.op.strided_slice(x, [1], [0], [8]),
+        ],
+        2,
+    ),
+    "by an index": (((1,), "int64"), [lambda i: relax.op.take(constant(50, 768), i, axis=0)], 2),
+    "in reverse": (
+        ((1, 8, 8, 8), "float32"),
+        [lambda x: relax.op.nn.conv2d_transpose(x, constant(8, 1, 2, 2), strides=(2, 2))],
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("how", OTHERS)
+def test_constants_of_which_tvm_would_lose_a_part_are_not_packed(how, tmp_path):
+    (shape, dtype), functions, trials = OTHERS[how]
+    mod = network_of(*functions, shape=shape, dtype=dtype)
+    lowered = lower(mod, cpu())
+    assert free_buffers(lowered) == []
+    tune_module(mod, None, tmp_path, trials, evaluate=False)
+    ways = [build(lower_as_imported(mod, cpu()), cpu())]
+    ways += [
+        build(lowered, cpu(), database_with([record]))
+        for record in open_database(tmp_path).get_all_tuning_records()
+    ]
+    inputs = [7 * np.ones(shape, dtype)] if dtype == "int64" else random_inputs(mod)
+    expected, *others = outputs(ways, inputs)
+    assert others
+    for other in others:
+        np.testing.assert_allclose(other[0], expected[0], rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_computed_is_not_packed():
+    """TVM's matrix products would have it so, as of attention's keys and values."""
+    kind = relax.TensorType((1, 64, 4, 32), "float32")
+    variables = [relax.Var(name, kind) for name in "qkv"]
+    blocks = relax.BlockBuilder()
+    with blocks.function("main", variables):
+        with blocks.dataflow():
+            y = blocks.emit_output(relax.op.nn.attention(*variables))
+        blocks.emit_func_output(y)
+    assert "layout_free" not in lower(blocks.finalize(), cpu()).script()
+
+
 def test_weights_are_packed_once_and_not_in_each_run(tuned):
     lowered = lower(bind_params(*network()), cpu())
     with cpu(), open_database(tuned):
