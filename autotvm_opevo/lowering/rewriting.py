@@ -277,8 +277,13 @@ class _Folding(BlockRewriter):
         if y is not None:
             shift = shift + bias * scale
         else:
-            y = self._emit(relax.op.multiply(data, _constant(scale.reshape(extents), data)))
-        y = self._emit(relax.op.add(y, _constant(shift.reshape(extents), data)))
+            # with 16 bits, little would be left of the difference of two large numbers
+            is_narrow = str(data.ty.dtype) not in _SCALABLE
+            x = self._emit(relax.op.astype(data, "float32")) if is_narrow else data
+            y = self._emit(relax.op.multiply(x, _constant(scale.reshape(extents), x)))
+        y = self._emit(relax.op.add(y, _constant(shift.reshape(extents), y)))
+        if y.ty.dtype != data.ty.dtype:
+            y = self._emit(relax.op.astype(y, data.ty.dtype))
         return relax.Tuple([y, *parameters[2:]])
 
     def _scaled(self, data: Any, scale: Any, axis: int) -> Any:

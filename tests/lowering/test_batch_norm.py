@@ -241,3 +241,19 @@ def test_in_float16_they_are_computed_which_tvm_cannot(after):
     if len(operators(mod)) == 1:
         expected = (inputs[0] - mean) / np.sqrt(variance + 1e-5) * gamma + beta
         np.testing.assert_allclose(actual, expected, rtol=1e-2, atol=1e-2)
+
+
+def test_in_float16_the_difference_of_large_numbers_keeps_its_digits():
+    gamma, beta, mean, variance = (
+        relax.const(np.full(4, value, "float16")) for value in (1.0, 0.0, 200.0, 0.01)
+    )
+    mod = network(
+        (1, 4, 6, 6),
+        lambda emit, x: emit(
+            op.nn.batch_norm(x, gamma, beta, mean, variance, axis=1, training=False)
+        )[0],
+        "float16",
+    )
+    x = np.full((1, 4, 6, 6), 200.125, "float16")
+    ((actual,),) = outputs([build(lower(mod, cpu()), cpu())], [x])
+    np.testing.assert_allclose(actual, 1.25, rtol=1e-2)
