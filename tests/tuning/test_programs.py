@@ -24,6 +24,9 @@ def compare(expected, actual, *dtypes):
         ([np.inf, 1.0], [np.inf, 1.0], 0.0, True),
         ([np.nan, np.inf], [np.inf, np.nan], 0.0, True),
         ([np.nan, 1.0], [0.0, 1.0], np.inf, False),
+        ([-1e9, 1.0, 2.0], [-1e9, 1.0, 2.002], 1e-3, True),
+        ([-1e9, 1.0, 2.0], [-1e9, 1.0, 9.0], 3.5, False),
+        ([-1e9, 1.0], [1.0, 1.0], np.inf, False),
     ],
 )
 def test_the_largest_relative_error_of_an_output_decides(expected, actual, error, match):
