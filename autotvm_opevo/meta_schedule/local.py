@@ -36,8 +36,6 @@ from autotvm_opevo.meta_schedule.worker import INDICES, WORKER_MODULE, build_art
 from autotvm_opevo.tuning.programs import device_addresses
 from autotvm_opevo.tuning.workers import ForkServerError, Worker, WorkerPool
 
-# TVM's compiler does not free all memory; after so many builds, a worker is replaced.
-_MAX_BUILDS = 1000
 _CPU_CONFIG = EvaluatorConfig(number=1, repeat=3, min_repeat_ms=10)
 # Seconds to wait for the tracker.
 _CONNECT_TIMEOUT = 10
@@ -80,7 +78,7 @@ class LocalBuilder(PyBuilder):
             max_workers = usable_cpus()
         self.max_workers = as_integer("max_workers", max_workers)
         self.timeout_sec, self.link = as_seconds("timeout_sec", timeout_sec), link
-        self.workers = WorkerPool(WORKER_MODULE, self.max_workers, _MAX_BUILDS)
+        self.workers = WorkerPool(WORKER_MODULE, self.max_workers)
         self._folder: tempfile.TemporaryDirectory[str] | None = None  # of what is built
 
     def build(self, build_inputs: list[BuilderInput]) -> list[BuilderResult]:

@@ -24,6 +24,10 @@ def main(cpus: Collection[int]) -> None:
     """Import a module, fork for each request on a socket, and kill all children at the end; all on
     these CPUs, or on those of the parent if none are known.
     """
+    # A job scheduler signals all processes of a job. Builds that end by it would count as failures,
+    # while the parent, which ends these processes, keeps its results.
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, signal.SIG_IGN)
     *_, module, descriptor = sys.argv
     if cpus:
         with suppress(OSError):  # they are not this process's any more

@@ -239,7 +239,7 @@ class TuningRun(ABC):
         except BaseException as error:
             self.stop_reason = reason_of(error)
             with suppress(Exception):  # the first error counts
-                for batch, trial in self._measured():
+                for batch, trial in list(self._measured()):  # none that fails by what ends the run
                     self.store.append(self._tasks[batch.task], trial)
             raise
         finally:

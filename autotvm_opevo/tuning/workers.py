@@ -20,9 +20,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from math import inf
 from multiprocessing.connection import Connection
-from queue import SimpleQueue
+from queue import LifoQueue
 from typing import Any, ClassVar
 
 import cloudpickle
@@ -35,10 +34,13 @@ from autotvm_opevo._utils.cpu_cores import affinity
 FORK_TIMEOUT, _SEND_TIMEOUT, _KILL_TIMEOUT = 120.0, 60, 10.0
 # Seconds for a single call of some kernels, on a busy machine.
 _ONCE_TIMEOUT = 60.0
+# TVM's compiler does not free all memory; after so many calls, a worker of a pool is replaced.
+_MAX_CALLS = 1000
 # Seconds between looks at what may have changed.
 _POLL_INTERVAL = 0.02
-# Seconds of a single wait for an answer: the system takes milliseconds that fit into an integer.
-_LONGEST_POLL = 3600.0
+# Seconds of a single wait for an answer, and those that count at most: all processes of a job may
+# have been stopped meanwhile.
+_ANSWER_POLL, _COUNTED = 1.0, 2.0
 
 
 class ForkServerError(RuntimeError):
@@ -173,10 +175,12 @@ class Worker:
 
     def _answers(self, connection: Connection, timeout: float) -> bool:
         """Wait for an answer, for `timeout` seconds that were no pause."""
-        end = time.monotonic() - self._paused() + timeout
-        while (left := end - time.monotonic() + self._paused()) > 0:
-            if connection.poll(min(left, _LONGEST_POLL)):
+        running = time.monotonic() - self._paused()
+        while timeout > 0:
+            if connection.poll(min(timeout, _ANSWER_POLL)):
                 return True
+            before, running = running, time.monotonic() - self._paused()
+            timeout -= min(running - before, _COUNTED)
         return connection.poll()
 
     def _start(self) -> Connection:
@@ -220,12 +224,13 @@ def call_once(module: str, function: Callable[..., Any], *arguments: Any) -> Any
 
 
 class WorkerPool:
-    """Up to `size` workers, each replaced after `max_calls`, for calls at the same time."""
+    """Up to `size` workers, each replaced after many calls, for calls at the same time."""
 
-    def __init__(self, module: str, size: int, max_calls: float = inf) -> None:
-        self._module, self._size, self._max_calls = module, size, max_calls
+    def __init__(self, module: str, size: int) -> None:
+        self._module, self._size = module, size
         self._threads: ThreadPoolExecutor | None = None
-        self._idle: SimpleQueue[Worker] = SimpleQueue()
+        # the last one first: of many workers, no more start than there are calls at a time
+        self._idle: LifoQueue[Worker] = LifoQueue()
         self._workers: list[Worker] = []
         self._running = threading.Event()  # not paused
         self._running.set()
@@ -237,7 +242,7 @@ class WorkerPool:
             self._kill()
             self._threads = ThreadPoolExecutor(self._size)
             self._workers = [Worker(self._module) for _ in range(self._size)]
-            self._idle = SimpleQueue()
+            self._idle = LifoQueue()
             for worker in self._workers:
                 self._idle.put(worker)
         future = self._threads.submit(self._call, function, *arguments, timeout=timeout)
@@ -280,7 +285,7 @@ class WorkerPool:
         try:
             return worker.call(function, *arguments, timeout=timeout)
         finally:
-            if worker.calls >= self._max_calls:
+            if worker.calls >= _MAX_CALLS:
                 worker.kill()
             self._idle.put(worker)
 

@@ -10,7 +10,7 @@ import resource
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from math import inf
 from statistics import median
@@ -444,8 +444,10 @@ class TestInterrupts:
         assert others
         if number == signal.SIGINT:  # of a terminal, all get it
             os.killpg(process.pid, number)
-        else:  # of a job scheduler: it and its group
-            process.send_signal(number)
+        else:  # of a job scheduler: all processes of the job, and the group
+            for one in [*others, process]:
+                with suppress(psutil.NoSuchProcess):
+                    one.send_signal(number)
             os.killpg(process.pid, number)
         _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130, errors

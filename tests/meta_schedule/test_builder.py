@@ -190,12 +190,10 @@ def test_that_the_temporary_folder_is_full_is_no_failure_of_a_candidate(
     builder.close()
 
 
-def test_workers_stay_between_batches_and_are_replaced_at_last(monkeypatch):
-    monkeypatch.setattr(module, "_MAX_BUILDS", 4)
+def test_workers_stay_between_batches(monkeypatch):
     builder = LocalBuilder(max_workers=1, timeout_sec=240)
     monkeypatch.setattr(module, "build_artifact", lambda *_: (str(os.getpid()), 0.0))
-    pids = [builder.build(matmul_inputs(2))[0].artifact_path for _ in range(4)]
-    assert pids[0] == pids[1] != pids[2] == pids[3]
+    assert len({builder.build(matmul_inputs(2))[0].artifact_path for _ in range(4)}) == 1
     builder.close()
 
 

@@ -170,13 +170,11 @@ class TestWorker:
         class Connection:
             def poll(self, seconds=0.0):
                 nonlocal now
-                if now == 0 and seconds:
-                    now = 10.0
-                    worker._paused_at = now  # by another thread
+                now += seconds
+                if now == 10.0:  # another thread pauses it
+                    worker._paused_at = now
                     now = 40.0
                     worker.resume()
-                    return False
-                now += min(seconds, 10.0)
                 return now >= 50.0
 
         with pytest.MonkeyPatch.context() as patch:
@@ -184,6 +182,34 @@ class TestWorker:
             assert worker._answers(Connection(), timeout=25.0)
             now, worker._paused_seconds = 0.0, 0.0
             assert not worker._answers(Connection(), timeout=15.0)
+
+    def test_time_in_which_all_processes_were_stopped_does_not_count_for_the_timeout(self, worker):
+        """As a container's that is paused, by a clock that only the waiting moves."""
+        times = iter([3600.0, 1.0])
+        now = 0.0
+
+        class Connection:
+            def poll(self, seconds=0.0):
+                nonlocal now
+                now += next(times)
+                return now > 3600.0
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(workers.time, "monotonic", lambda: now)
+            assert worker._answers(Connection(), timeout=5.0)
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+    def test_a_signal_for_all_processes_of_a_job_is_for_the_one_that_started_them(
+        self, worker, number
+    ):
+        """Or builds would end by it, and count as failures."""
+        pid, server = worker.call(os.getpid, timeout=60), worker.call(os.getppid, timeout=60)
+        for process in (pid, server):
+            os.kill(process, number)
+        time.sleep(0.2)
+        assert worker.call(os.getpid, timeout=60) == pid
+        worker.kill()
+        assert worker.call(os.getppid, timeout=60) == server
 
     def test_a_paused_process_goes_on_when_it_is_resumed(self, worker):
         pid = worker.call(os.getpid, timeout=60)
@@ -249,6 +275,15 @@ class TestWorkerPool:
         files = str(tmp_path / "a"), str(tmp_path / "b")
         futures = [pool.submit(meet, *pair, timeout=60) for pair in (files, files[::-1])]
         assert len({future.result() for future in futures}) == 2
+
+    def test_no_more_start_than_there_are_calls_at_a_time(self, pool):
+        """Of a hundred, most would only take memory."""
+        assert len({pool.submit(os.getpid, timeout=60).result() for _ in range(4)}) == 1
+
+    def test_a_worker_is_replaced_after_many_calls(self, pool, monkeypatch):
+        monkeypatch.setattr(workers, "_MAX_CALLS", 2)
+        pids = [pool.submit(os.getpid, timeout=60).result() for _ in range(4)]
+        assert pids[0] == pids[1] != pids[2] == pids[3]
 
     def test_none_waits_for_the_slowest(self, pool, tmp_path):
         last = str(tmp_path / "last")
