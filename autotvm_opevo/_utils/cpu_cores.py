@@ -16,6 +16,9 @@ from autotvm_opevo._utils.affinity import MAY_BE_BOUND as _MAY_BE_BOUND
 from autotvm_opevo._utils.text import pluralize
 
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+# The fast cores of Intel's CPUs that have two kinds, and how fast each is of ARM's.
+_FAST = Path("/sys/devices/cpu_core/cpus")
+_CAPACITY = "/sys/devices/system/cpu/cpu{}/cpu_capacity"
 _MAX_FREQUENCY = "/sys/devices/system/cpu/cpu{}/cpufreq/cpuinfo_max_freq"
 _CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 # Both count for TVM, the first one first.
@@ -34,9 +37,11 @@ def affinity() -> set[int]:
 def physical_cores() -> int:
     """Number of cores that this process may use, by CPU affinity and its control groups' quotas, of
     which whole cores count: threads that share a part of one wait for each other. 0 if unknown.
+
+    The slowest kind of several does not count: TVM gives all threads equal parts of a loop.
     """
     try:
-        return _within_quotas(_count_cores(_CPUS))
+        return _within_quotas(_count_cores(_without_slow(_CPUS)))
     except OSError:
         return 0
 
@@ -52,8 +57,8 @@ def usable_cpus() -> int:
 
 
 def use_all_cores() -> str:
-    """Let TVM run kernels on all physical cores that this process may use, unless
-    ``TVM_NUM_THREADS`` or ``OMP_NUM_THREADS`` is set.
+    """Let TVM run kernels on all physical cores that this process may use, but the slowest kind of
+    several, unless ``TVM_NUM_THREADS`` or ``OMP_NUM_THREADS`` is set.
 
     Call it before TVM runs anything in this process: it sets ``TVM_NUM_THREADS``, which TVM reads
     once, in the environment of this process and of those that it starts. Where they may use only a
@@ -93,16 +98,18 @@ def thread_mismatch(threads: int) -> str:
     ''
     """
     cores = physical_cores()
-    chosen = any(os.environ.get(name) for name in _VARIABLES)
+    chosen = [name for name in _VARIABLES if os.environ.get(name)]
     if threads < 1 or cores in (0, threads) or (threads > cores and chosen):
         return ""
     frequencies = [_max_frequency(cpu) for cpu in range(os.cpu_count() or 1)]
     if len(set(frequencies)) == 2 and threads == frequencies.count(max(frequencies)):
         return ""  # of two kinds of cores, TVM takes the faster ones only
+    how = "which autotvm_opevo.use_all_cores() sets, as this package's commands do"
+    if chosen:
+        how = f"instead of {' and '.join(f'{name}={os.environ[name]}' for name in chosen)}"
     return (
         f"TVM runs kernels in {pluralize(threads, 'thread')} on {pluralize(cores, 'core')}: "
-        f"TVM_NUM_THREADS={cores} uses each once, which autotvm_opevo.use_all_cores() sets, as "
-        "this package's commands do; deploy with the same"
+        f"TVM_NUM_THREADS={cores} uses each once, {how}; deploy with the same"
     )
 
 
@@ -129,6 +136,20 @@ def _cpus_of_parent() -> set[int]:
 
 def _within_quotas(cpus: int) -> int:
     return min([cpus, *(max(1, int(quota)) for quota in _quotas())])
+
+
+def _without_slow(cpus: set[int]) -> set[int]:
+    """Without those of the slowest kind of cores, if there are others."""
+    with suppress(OSError, ValueError):
+        fast = set()
+        for part in _FAST.read_text().split(","):  # such as 0-7,16
+            first, _, last = part.partition("-")
+            fast |= {*range(int(first), int(last or first) + 1)}
+        return cpus & fast or cpus
+    with suppress(OSError, ValueError):
+        capacities = {cpu: int(Path(_CAPACITY.format(cpu)).read_text()) for cpu in cpus}
+        return {cpu for cpu in cpus if capacities[cpu] > min(capacities.values())} or cpus
+    return cpus
 
 
 def _count_cores(cpus: Iterable[int]) -> int:

@@ -27,6 +27,8 @@ def siblings(monkeypatch, tmp_path, lists):
         (tmp_path / str(cpu)).write_text(text)
     monkeypatch.setattr(cpu_cores, "_SIBLINGS", str(tmp_path / "{}"))
     monkeypatch.setattr(cpu_cores, "_MAX_FREQUENCY", str(tmp_path / "{}.frequency"))
+    monkeypatch.setattr(cpu_cores, "_CAPACITY", str(tmp_path / "{}.capacity"))
+    monkeypatch.setattr(cpu_cores, "_FAST", tmp_path / "fast")
     monkeypatch.setattr(cpu_cores, "_CPUS", set(range(len(lists))))
     monkeypatch.setattr(os, "cpu_count", lambda: len(lists))
 
@@ -85,6 +87,7 @@ def test_more_threads_than_cores_are_the_users_choice_or_tvms_which_knows_no_quo
     siblings(monkeypatch, tmp_path, ["0\n", "1\n"])
     monkeypatch.setenv("TVM_NUM_THREADS", "3")
     assert thread_mismatch(3) == ""
+    assert "uses each once, instead of TVM_NUM_THREADS=3; deploy" in thread_mismatch(1)
     monkeypatch.delenv("TVM_NUM_THREADS")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert "in 3 threads on 2 cores: TVM_NUM_THREADS=2" in thread_mismatch(3)
@@ -97,6 +100,35 @@ def test_slower_cores_that_tvm_never_takes_are_not_said_to_be_idle(monkeypatch, 
         (tmp_path / f"{cpu}.frequency").write_text(f"{frequency}\n")
     assert thread_mismatch(2) == ""
     assert "in 1 thread on 4 cores" in thread_mismatch(1)
+
+
+@pytest.mark.parametrize(
+    ("fast", "cpus", "cores"),
+    [
+        ("0-3\n", range(6), 2),
+        ("0-3\n", [0, 1, 4], 1),
+        ("0-1,4\n", range(6), 2),
+        ("0-3\n", [4, 5], 2),
+    ],
+)
+def test_of_two_kinds_of_cores_the_fast_ones_count(monkeypatch, tmp_path, fast, cpus, cores):
+    """As on Intel's: two fast ones, of two hyper-threads each, and two slow ones."""
+    siblings(monkeypatch, tmp_path, ["0-1", "0-1", "2-3", "2-3", "4", "5"])
+    (tmp_path / "fast").write_text(fast)
+    monkeypatch.setattr(cpu_cores, "_FAST", tmp_path / "fast")
+    monkeypatch.setattr(cpu_cores, "_CPUS", set(cpus))
+    assert physical_cores() == cores
+
+
+@pytest.mark.parametrize(
+    ("capacities", "cores"), [([400, 400, 900, 1024], 2), ([1024] * 4, 4), ([400, 400, 900], 4)]
+)
+def test_of_arms_kinds_of_cores_the_slowest_do_not_count(monkeypatch, tmp_path, capacities, cores):
+    """Unless the kind of one is unknown."""
+    siblings(monkeypatch, tmp_path, ["0", "1", "2", "3"])
+    for cpu, capacity in enumerate(capacities):
+        (tmp_path / f"{cpu}.capacity").write_text(f"{capacity}\n")
+    assert physical_cores() == cores
 
 
 @pytest.mark.parametrize(
