@@ -188,7 +188,10 @@ class Instance(programs.Instance):
 
     def __init__(self, library: Any, device: tvm.runtime.Device, inputs: dict[str, Array]) -> None:
         self._module = graph_executor.GraphModule(library["default"](device))
-        self._module.set_input(**inputs)
+        for name, array in inputs.items():  # not as keywords: an input may be called "key"
+            tensor = self._module.get_input(name)
+            if tensor is not None:  # it is used
+                tensor.copyfrom(array)
         super().__init__(self._module.module, "run", device, [])
 
     def outputs(self) -> list[Array]:

@@ -62,6 +62,15 @@ def test_where_layouts_are_converted_wrong_networks_are_compared_as_imported(
     assert "disabled_pass=['AlterOpLayout']" in caplog.text
 
 
+def test_inputs_may_be_called_as_parameters_of_tvms_functions():
+    x, y = (relay.var(name, shape=(4,)) for name in ("key", "value"))
+    unused = relay.var("unused", shape=(4,))
+    mod = fold(tvm.IRModule.from_expr(relay.Function([x, y, unused], x + y)), None)
+    inputs = evaluation.random_inputs(mod)
+    (actual,) = evaluation.Instance(evaluation.build(mod, TARGET), tvm.cpu(), inputs).outputs()
+    np.testing.assert_array_equal(actual, inputs["key"] + inputs["value"])
+
+
 def test_usual_networks_are_built_twice(networks, tmp_path, monkeypatch, caplog):
     built = []
     build = evaluation.build
