@@ -21,6 +21,10 @@ T = TypeVar("T")
 # Seconds to compile a network, and that this has to end after Ctrl-C; a second one ends the process
 # at once.
 _COMPILE_TIMEOUT, _COMPILE_GRACE = 3600.0, 60.0
+# Bytes of stack for TVM's compiler, which recurses over networks: a thread has little where the
+# system sets no limit.
+_COMPILER_STACK = 64 << 20
+_setting_stack = threading.Lock()
 # Seconds of silence after which something that takes long says what it is, and those after which it
 # does not belong to what came before.
 SILENT, _PAUSE = 4.0, 1.0
@@ -46,8 +50,14 @@ def run_with_timeout(seconds: float, function: Callable[[], T], what: str, grace
         except BaseException as error:
             outcome.set_exception(error)
 
+    thread = threading.Thread(target=call, daemon=True)
     try:
-        threading.Thread(target=call, daemon=True).start()
+        with _setting_stack:
+            usual = threading.stack_size(_COMPILER_STACK)
+            try:
+                thread.start()
+            finally:
+                threading.stack_size(usual)
         done, _ = wait([outcome], seconds)
     except KeyboardInterrupt:
         wait([outcome], grace)
