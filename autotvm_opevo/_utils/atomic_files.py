@@ -39,9 +39,10 @@ def check_room(folder: str, error: object) -> None:
     """Raise `OSError` if something failed since there is no room in a folder; `error` is what was
     said of it, which may be nothing of the disk.
     """
-    full = os.strerror(errno.ENOSPC)
-    if full in str(error):  # there may be room again, where many such have failed
-        raise OSError(errno.ENOSPC, full, folder)
+    for number in (errno.ENOSPC, errno.EDQUOT):
+        full = os.strerror(number)
+        if full in str(error):  # there may be room again, where many such have failed
+            raise OSError(number, full, folder)
     check_writable(Path(folder))
 
 

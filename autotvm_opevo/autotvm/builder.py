@@ -198,6 +198,7 @@ def _build(
     reset_global_scope(scope)
     # of what TVM and its linker write in between, too, which a killed worker leaves behind
     tempfile.tempdir = os.environ["TMPDIR"] = folder
+    os.environ["LC_ALL"] = "C"  # a linker says that the disk is full in words that `finish` knows
     before = os.times()
     built = build_func(measured, folder, **options)
     # with what it has started, such as a linker

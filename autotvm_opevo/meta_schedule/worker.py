@@ -46,6 +46,7 @@ def build_artifact(
     """
     # of what TVM and its linker write in between, too, which a killed worker leaves behind
     tempfile.tempdir = os.environ["TMPDIR"] = folder
+    os.environ["LC_ALL"] = "C"  # a linker says that the disk is full in words that are known
     before = os.times()
     library = build_schedule(mod, target)
     if link:
