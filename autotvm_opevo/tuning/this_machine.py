@@ -105,6 +105,7 @@ class ThisMachine:
         may hide features that this name implies. What was found is remembered in the user's cache
         folder, for this processor and this TVM.
         """
+        require_llvm(self._tvm)
         system_cpu = self._system_cpu()
         version = getattr(self._tvm.target.codegen, "llvm_version_major", int)()
         model = cpuinfo().get("model name", platform.processor())
@@ -283,8 +284,17 @@ def cpuinfo() -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in reversed(fields)}
 
 
+def require_llvm(tvm: Any) -> None:
+    """Raise `RuntimeError` if a TVM cannot compile for a CPU."""
+    if tvm.get_global_func("target.llvm_version_major", True) is None:
+        raise RuntimeError(
+            "this TVM was built without LLVM: build it with USE_LLVM=ON to tune for a CPU"
+        )
+
+
 def check_llvm_cpu(tvm: Any, target: Any) -> None:
     """Raise `ValueError` for a target whose CPU the LLVM of a TVM does not know."""
+    require_llvm(tvm)
     codegen = tvm.target.codegen
     if hasattr(codegen, "llvm_get_cpu_archlist"):  # not before TVM 0.14
         # with its CPU, TVM would warn of it here

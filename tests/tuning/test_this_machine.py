@@ -13,6 +13,7 @@ from autotvm_opevo.tuning.this_machine import (
     ThisMachine,
     candidate_cpus,
     check_cpu,
+    check_llvm_cpu,
     missing,
     reported_features,
 )
@@ -48,7 +49,12 @@ def fake_tvm(*gpus, cpu="znver4"):
     codegen.llvm_get_cpu_features = lambda target: FEATURES[target["mcpu"]]
     target = SimpleNamespace(codegen=codegen, Target=FakeTarget)
     device = lambda kind, number: SimpleNamespace(exist=kind in gpus, kind=kind)  # noqa: E731
-    return SimpleNamespace(device=device, target=target, __version__="0.27")
+    return SimpleNamespace(
+        device=device,
+        target=target,
+        get_global_func=lambda name, allow_missing: codegen.llvm_version_major,
+        __version__="0.27",
+    )
 
 
 class FirstKernel:
@@ -108,6 +114,15 @@ def test_where_nothing_runs_that_is_an_error(monkeypatch, tmp_path):
     pretend(monkeypatch, tmp_path, "x86_64_v2_vm")
     with pytest.raises(RuntimeError, match="cannot run what TVM compiles"):
         target_of(fake_tvm(), FirstKernel())
+
+
+def test_a_tvm_without_llvm_is_said_to_have_none():
+    tvm = fake_tvm()
+    tvm.get_global_func = lambda name, allow_missing: None
+    with pytest.raises(RuntimeError, match="built without LLVM: build it with USE_LLVM=ON"):
+        target_of(tvm, FirstKernel())
+    with pytest.raises(RuntimeError, match="built without LLVM"):
+        check_llvm_cpu(tvm, FakeTarget(mcpu="znver4"))
 
 
 def test_what_cannot_be_measured_is_taken_as_reported(monkeypatch, tmp_path, caplog):
