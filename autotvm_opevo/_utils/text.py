@@ -75,8 +75,12 @@ def program() -> str:
 
 
 def command_line() -> str:
-    """The command that this process runs, as one would type it; empty in an interactive session."""
+    """The command that this process runs, as one would type it; empty in an interactive session or
+    a notebook.
+    """
     program = Path(sys.argv[0] if sys.argv else "")
+    if program.stem in ("ipython", "ipykernel_launcher"):
+        return ""
     if program.name == "__main__.py":
         words = ["python", "-m", program.parent.name]
     elif program.suffix == ".py":

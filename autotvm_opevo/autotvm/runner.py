@@ -168,7 +168,7 @@ class LocalRunner(autotvm.LocalRunner):
         self._best.clear()
 
     def _trial(self, measured: MeasureInput, build: BuildResult) -> MeasureResult:
-        start = time.time()
+        start = time.monotonic()
         task = key_of(measured.target, measured.task)
         best = self._best.get(task, inf)
         thresholds = Thresholds()
@@ -191,8 +191,8 @@ class LocalRunner(autotvm.LocalRunner):
             )
             text = "".join(traceback.format_exception_only(type(error), error))
             costs = text, RuntimeError(str(error)[:1024])
-        end = time.time()
-        result = MeasureResult(costs, kind, end - start + build.time_cost, end)
+        took = time.monotonic() - start + build.time_cost
+        result = MeasureResult(costs, kind, took, time.time())
         time.sleep(self.cooldown_interval)
         self._best[task] = min(best, seconds(result))
         return result

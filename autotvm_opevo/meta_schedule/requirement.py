@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from importlib import import_module
+from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
@@ -40,8 +41,10 @@ def choose_cuda_compiler() -> None:
     """Let TVM compile for CUDA with nvcc, if there is one and its default, NVRTC, cannot be called.
     ``TVM_CUDA_COMPILE_MODE`` comes first.
     """
-    has_bindings = find_spec("cuda") and find_spec("cuda.bindings")
-    if not has_bindings and shutil.which("nvcc"):
+    cuda = find_spec("cuda")
+    # not `find_spec("cuda.bindings")`, which would run a file cuda.py of the user's
+    folders = (cuda and cuda.submodule_search_locations) or []
+    if not PathFinder.find_spec("cuda.bindings", folders) and shutil.which("nvcc"):
         os.environ.setdefault("TVM_CUDA_COMPILE_MODE", "nvcc")
 
 

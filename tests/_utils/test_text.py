@@ -29,6 +29,8 @@ def test_last_line_skips_blank_lines(text, line):
         (["/x/site-packages/autotvm_opevo/__main__.py", "tune"], "python -m autotvm_opevo tune"),
         (["tune my net.py", "--seed", "1"], "python 'tune my net.py' --seed 1"),
         (["-c"], ""),
+        (["/x/ipykernel_launcher.py", "-f", "/x/kernel-8a.json"], ""),
+        (["/x/bin/ipython"], ""),
         ([""], ""),
         ([], ""),
     ],

@@ -63,16 +63,22 @@ def test_a_version_of_tvm_ffi_that_crashes():
 
 
 @pytest.mark.parametrize(
-    ("bindings", "nvcc", "given", "chosen"),
+    ("file", "nvcc", "given", "chosen"),
     [
-        (False, "/bin/nvcc", None, "nvcc"),
-        (False, "/bin/nvcc", "nvrtc", "nvrtc"),
-        (False, None, None, None),
-        (True, "/bin/nvcc", None, None),
+        ("", "/bin/nvcc", None, "nvcc"),
+        ("", "/bin/nvcc", "nvrtc", "nvrtc"),
+        ("", None, None, None),
+        ("cuda/other.py", "/bin/nvcc", None, "nvcc"),
+        ("cuda/bindings/__init__.py", "/bin/nvcc", None, None),
+        ("cuda.py", "/bin/nvcc", None, "nvcc"),
     ],
 )
-def test_cuda_is_compiled_by_what_there_is(monkeypatch, bindings, nvcc, given, chosen):
-    monkeypatch.setattr(requirement, "find_spec", lambda _: bindings)
+def test_cuda_is_compiled_by_what_there_is(monkeypatch, tmp_path, file, nvcc, given, chosen):
+    """A file cuda.py of the user's is not run for it."""
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    if file:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("raise AssertionError('imported')")
     monkeypatch.setattr("shutil.which", lambda _: nvcc)
     environment = {} if given is None else {"TVM_CUDA_COMPILE_MODE": given}
     monkeypatch.setattr("os.environ", environment)
