@@ -28,13 +28,19 @@ import numpy as np
 from autotvm_opevo import OpEvo
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.transfer import Source, TransferModel
-from benchmarks import markdown, replay
+from benchmarks import markdown, publish, replay
 from benchmarks.landscape import FOLDER, load
 from benchmarks.runs import find_landscapes
 from benchmarks.statistics import trials_to
 
 BATCH, SOURCE_TRIALS = 8, 128
 SHAPES = [FOLDER / "shapes", FOLDER / "matmul-64.npz", FOLDER / "conv-14.npz"]
+_NOTE = """\
+Scores are the optimum's time divided by that of the best so far, means over pairs and seeds;
+intervals are by bootstrap over seeds. Trials to a fraction are means over pairs of medians; a run
+that did not reach it counts 1.2 times its trials. Configurations that were not measured fail.
+*Their best 8* is the score of the eight fastest of the sources' whole tables, which no search
+knows."""
 MISLEAD = {
     "": lambda fitness, rng: fitness,
     "shuffled": lambda fitness, rng: rng.permutation(fitness),
@@ -167,6 +173,7 @@ def main(arguments=None):
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    publish.add_option(parser)
     options = parser.parse_args(arguments)
     found = list(pairs(find_landscapes(options.landscapes, parser), options.sources))
     if not found:
@@ -192,12 +199,15 @@ def main(arguments=None):
                 )
             )
             curves[name] = np.array(runs).reshape(len(found), options.seeds, options.trials)
-    print_tables(found, curves)
+    text = tables(found, curves)
+    if options.publish:
+        publish.publish(options.publish, text, "transfer", arguments)
+    print(text)
 
 
-def print_tables(found, curves):
-    """The mean score after some trials, with the difference and its interval; trials to 95% and
-    99%; and each pair's.
+def tables(found, curves):
+    """Markdown: the mean score after some trials, with the difference and its interval; trials to
+    95% and 99%; and each pair's.
     """
     alone, transfer = curves["alone"], curves["transfer"]
     rng = np.random.default_rng(0)
@@ -213,14 +223,14 @@ def print_tables(found, curves):
         ratio = f"ratio {needed[1] / needed[0]:.2f}"
         rows.append([f"to {goal:.0%}", *(f"{trials:.0f}" for trials in needed), ratio])
     head = ["trials", "alone", "transfer", "difference (95% interval)"]
-    print(f"{len(found)} pairs, {alone.shape[1]} seeds\n\n{markdown.table(head, rows)}\n")
+    overall = f"{len(found)} pairs, {alone.shape[1]} seeds\n\n{markdown.table(head, rows)}"
     rows = []
     for (target, others), *both in zip(found, alone, transfer):
         name = f"{others[0].stem if len(others) == 1 else f'{len(others)} others'} -> {target.stem}"
         scores = [f"{some[:, t - 1].mean():.2f}" for some in both for t in (8, checkpoints[-1])]
         rows.append([name, *scores, f"{best_of(others, target):.2f}"])
     after = [f"{name} @{t}" for name in ("alone", "transfer") for t in (8, checkpoints[-1])]
-    print(markdown.table(["pair", *after, "their best 8"], rows))
+    return f"{overall}\n\n{_NOTE}\n\n{markdown.table(['pair', *after, 'their best 8'], rows)}"
 
 
 def _median(runs, goal):
