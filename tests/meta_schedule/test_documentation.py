@@ -1,9 +1,6 @@
 """What the documentation shows of MetaSchedule runs as it stands, in a process that has imported
-nothing else.
-
-For each example a process is forked from one that has imported the package, which takes seconds;
-for those that tune, from one that has also imported TVM's tensor intrinsics, which tuning imports,
-too.
+nothing else; those that tune in one that has also imported TVM's tensor intrinsics, which tuning
+imports, too.
 """
 
 import re
@@ -17,7 +14,7 @@ from documented_commands import PAGES, ROOT, commands, module, parse
 MODULES = ["compilation", "comparison", "database", "network", "strategy", "targets"]
 
 RUN = """
-import os, sys, traceback
+import sys, traceback
 from known_machine import measured_once
 import autotvm_opevo.meta_schedule
 from autotvm_opevo.networks import relax
@@ -28,20 +25,13 @@ assert ("tvm.s_tir.tensor_intrin" in sys.modules) == (sys.argv[1] == "tuning")
 network = autotvm_opevo.meta_schedule.network
 network.measure_roofline = measured_once(network.measure_roofline, ".")
 
-def succeeds(example):
-    # An example ends like a script, in a process of its own.
-    sys.stdout.flush()
-    if (child := os.fork()) == 0:
-        status = 1
-        try:
-            example()
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(status)
-    return os.waitpid(child, 0)[1] == 0
+def succeeds(example, *arguments):
+    try:
+        example(*arguments)
+    except BaseException:
+        traceback.print_exc()
+        return False
+    return True
 """
 BLOCKS = """
 import numpy as np
@@ -63,7 +53,7 @@ def run(block):
     given = {"mod": mod, "params": params, "target": target, "work_dir": "tir", "arrays": arrays}
     exec(block, given)
 
-failed = [block for block in %r if not succeeds(lambda: run(block))]
+failed = [block for block in %r if not succeeds(run, block)]
 sys.exit("\\n\\n".join(["failed:", *failed]) if failed else 0)
 """
 DOCSTRINGS = """
@@ -73,7 +63,7 @@ def test(name):
     failed, tried = doctest.testmod(importlib.import_module(name))
     assert tried and not failed
 
-failed = [name for name in %r if not succeeds(lambda: test(name))]
+failed = [name for name in %r if not succeeds(test, name)]
 sys.exit(f"failed: {failed}" if failed else 0)
 """
 
