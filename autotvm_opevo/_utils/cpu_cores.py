@@ -81,8 +81,8 @@ def use_all_cores() -> str:
     if cores and not any(os.environ.get(name) for name in _VARIABLES):
         os.environ[_VARIABLES[0]] = str(cores)
         done.append(
-            f"TVM_NUM_THREADS={cores}: kernels run on all cores of this machine that this process "
-            "may use"
+            f"TVM_NUM_THREADS={cores}: kernels run on all fast cores of this machine that this "
+            "process may use"
         )
     if cores and not (os.environ.get(_BINDING) or _is_bound_well(cores)):
         os.environ[_BINDING] = "0"
@@ -106,7 +106,7 @@ def thread_mismatch(threads: int) -> str:
         return ""  # of two kinds of cores, TVM takes the faster ones only
     how = "which autotvm_opevo.use_all_cores() sets, as this package's commands do"
     if chosen:
-        how = f"instead of {' and '.join(f'{name}={os.environ[name]}' for name in chosen)}"
+        how = f"instead of {chosen[0]}={os.environ[chosen[0]]}"
     return (
         f"TVM runs kernels in {pluralize(threads, 'thread')} on {pluralize(cores, 'core')}: "
         f"TVM_NUM_THREADS={cores} uses each once, {how}; deploy with the same"

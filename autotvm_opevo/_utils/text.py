@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import shlex
 import sys
 from pathlib import Path
@@ -79,7 +80,7 @@ def command_line() -> str:
     a notebook.
     """
     program = Path(sys.argv[0] if sys.argv else "")
-    if program.stem in ("ipython", "ipykernel_launcher"):
+    if hasattr(builtins, "__IPYTHON__"):
         return ""
     if program.name == "__main__.py":
         words = ["python", "-m", program.parent.name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 import threading
 import time
@@ -21,9 +22,9 @@ T = TypeVar("T")
 # Seconds to compile a network, and that this has to end after Ctrl-C; a second one ends the process
 # at once.
 _COMPILE_TIMEOUT, _COMPILE_GRACE = 3600.0, 60.0
-# Bytes of stack for TVM's compiler, which recurses over networks: a thread has little where the
-# system sets no limit.
-_COMPILER_STACK = 64 << 20
+# Bytes of stack that TVM's compiler has at least, which recurses over networks: where the system
+# sets no limit, a thread has little.
+_STACK = 64 << 20
 _setting_stack = threading.Lock()
 # Seconds of silence after which something that takes long says what it is, and those after which it
 # does not belong to what came before.
@@ -53,7 +54,8 @@ def run_with_timeout(seconds: float, function: Callable[[], T], what: str, grace
     thread = threading.Thread(target=call, daemon=True)
     try:
         with _setting_stack:
-            usual = threading.stack_size(_COMPILER_STACK)
+            limit, _ = resource.getrlimit(resource.RLIMIT_STACK)
+            usual = threading.stack_size(0 if limit > _STACK else _STACK)
             try:
                 thread.start()
             finally:

@@ -22,8 +22,8 @@ from autotvm_opevo.lowering.rewriting import (
     fold_batch_norms,
     fold_views,
     raise_to_operators,
-    transformed,
     with_fields,
+    with_statements,
 )
 from autotvm_opevo.lowering.winograd import legalize_conv2d
 
@@ -183,8 +183,7 @@ def _with_packable_weights(function: tvm.tirx.PrimFunc) -> tvm.tirx.PrimFunc:
             blocks.append(node)
         return node
 
-    body = transformed(function.body, without_annotation)
-    function = tvm.tirx.PrimFunc(function.params, body, function.ret_type, function.attrs)
+    function = function.with_body(with_statements(function.body, without_annotation))
     constants = (function.attrs or {}).get(_FREE, ())
     reads = [(block, read) for block in blocks for read in block.reads]
     weights = []
@@ -196,20 +195,21 @@ def _with_packable_weights(function: tvm.tirx.PrimFunc) -> tvm.tirx.PrimFunc:
 
 
 def _multiplies_all(block: SBlock, read: Any) -> bool:
-    """Whether a block reads each element of a tensor by loops over its axes, and sums over some."""
+    """Whether a block reads each element of a tensor by loops over its axes, and sums."""
     left = list(block.iter_vars)
-    for extent, span in zip(map(int, read.source.shape), read.region):
-        if extent == 1:
+    for extent, span in zip(read.source.shape, read.region):
+        if _is(extent, 1):
             continue
         loop = next((one for one in left if one.var.same_as(span.min)), None)
-        if loop is None or not _is(span.extent, 1) or not _is(loop.dom.extent, extent):
+        if loop is None or not _is(span.extent, 1) or not _is(extent, loop.dom.extent):
             return False
         left = [one for one in left if not one.same_as(loop)]
     return any(one.iter_type == IterVar.CommReduce for one in block.iter_vars)
 
 
-def _is(extent: Any, number: int) -> bool:
-    return is_known(extent) and int(extent) == number
+def _is(extent: Any, other: Any) -> bool:
+    """Whether two extents are the same number."""
+    return is_known(extent) and is_known(other) and int(extent) == int(other)
 
 
 def build(

@@ -14,7 +14,7 @@ import tvm
 from tvm import relax, topi
 from tvm.ir import Array, Expr, GlobalVar, Op, Range, Var
 from tvm.s_tir.stmt import MatchBufferRegion
-from tvm.tirx import IterVar, Stmt
+from tvm.tirx import IterVar, SeqStmt, Stmt
 from tvm_ffi import structural_equal
 
 _BOUNDS = {
@@ -136,6 +136,22 @@ def transformed(node: Any, change: Callable[[Any], Any]) -> Any:
         return node
     fields = {name: transformed(field, change) for name, field in fields_of(node).items()}
     return change(with_fields(node, **fields))
+
+
+def with_statements(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A statement of TIR with the statements in it changed, the innermost first; expressions, which
+    may be nested deeper than Python's calls, stay.
+    """
+    if isinstance(node, Array):
+        return [with_statements(child, change) for child in node]
+    if not isinstance(node, Stmt):
+        return node
+    inner = {
+        name: with_statements(field, change)
+        for name, field in fields_of(node).items()
+        if isinstance(field, Stmt) or (isinstance(field, Array) and isinstance(node, SeqStmt))
+    }
+    return change(with_fields(node, **inner) if inner else node)
 
 
 def calls_in(mod: tvm.IRModule) -> list[Any]:

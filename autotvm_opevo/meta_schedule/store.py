@@ -174,7 +174,7 @@ class TrialStore:
         jsonl.append(new / _VERIFIED, *self.verified.items())
         shutil.rmtree(aside, ignore_errors=True)
         if old.exists():
-            shutil.move(old, aside)  # a container cannot rename folders of its image
+            shutil.move(old, aside)  # which copies a folder of a container's image
         new.rename(old)
         shutil.rmtree(aside, ignore_errors=True)
 

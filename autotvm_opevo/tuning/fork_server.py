@@ -25,7 +25,7 @@ def main(cpus: Collection[int]) -> None:
     these CPUs, or on those of the parent if none are known.
     """
     # A job scheduler signals all processes of a job. Builds that end by it would count as failures,
-    # while the parent, which ends these processes, keeps its results.
+    # while the parent, which ends these processes, keeps its results. Compilers inherit this.
     for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(one, signal.SIG_IGN)
     *_, module, descriptor = sys.argv

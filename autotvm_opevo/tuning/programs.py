@@ -43,7 +43,7 @@ _HALF_TOLERANCE, _TOLERANCE = 3e-2, 1e-3
 # relative to that of values. What is rounded to the next step changes sums of the next layer, and
 # so which of these are: errors of a step or two are common.
 _QUANTIZED_TOLERANCE, _QUANTIZED_RMS = 0.2, 8e-2
-# Numbers from which on they are no results, but stand for a minus infinity: beside these, all other
+# The smallest numbers, if below minus this, stand for a minus infinity: beside these, all other
 # errors would seem small.
 _MASKED = 1e8
 # Share of integers, such as positions of the largest values, that rounding changes: with quantized
@@ -262,7 +262,7 @@ def _errors(x: Array, y: Array) -> tuple[float, float]:
     if not np.array_equal(np.isfinite(x), np.isfinite(y)):
         return float("inf"), float("inf")
     x, y = x[np.isfinite(x)], y[np.isfinite(y)]
-    masked = np.abs(x) >= _MASKED
+    masked = x <= min(-_MASKED, 0.9 * x.min(initial=0.0))
     if not np.allclose(x[masked], y[masked], _HALF_TOLERANCE):
         return float("inf"), float("inf")
     x, y = x[~masked], y[~masked]

@@ -38,9 +38,9 @@ _ONCE_TIMEOUT = 60.0
 _MAX_CALLS = 1000
 # Seconds between looks at what may have changed.
 _POLL_INTERVAL = 0.02
-# Seconds of a single wait for an answer, and those that count at most: all processes of a job may
-# have been stopped meanwhile.
-_ANSWER_POLL, _COUNTED = 1.0, 2.0
+# Seconds of a single wait for an answer. No more count for it: all processes of a job may have been
+# stopped meanwhile.
+_ANSWER_POLL = 1.0
 
 
 class ForkServerError(RuntimeError):
@@ -177,10 +177,11 @@ class Worker:
         """Wait for an answer, for `timeout` seconds that were no pause."""
         running = time.monotonic() - self._paused()
         while timeout > 0:
-            if connection.poll(min(timeout, _ANSWER_POLL)):
+            wait = min(timeout, _ANSWER_POLL)
+            if connection.poll(wait):
                 return True
             before, running = running, time.monotonic() - self._paused()
-            timeout -= min(running - before, _COUNTED)
+            timeout -= min(max(0.0, running - before), wait)
         return connection.poll()
 
     def _start(self) -> Connection:

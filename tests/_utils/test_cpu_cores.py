@@ -115,7 +115,6 @@ def test_of_two_kinds_of_cores_the_fast_ones_count(monkeypatch, tmp_path, fast, 
     """As on Intel's: two fast ones, of two hyper-threads each, and two slow ones."""
     siblings(monkeypatch, tmp_path, ["0-1", "0-1", "2-3", "2-3", "4", "5"])
     (tmp_path / "fast").write_text(fast)
-    monkeypatch.setattr(cpu_cores, "_FAST", tmp_path / "fast")
     monkeypatch.setattr(cpu_cores, "_CPUS", set(cpus))
     assert physical_cores() == cores
 

@@ -29,8 +29,6 @@ def test_last_line_skips_blank_lines(text, line):
         (["/x/site-packages/autotvm_opevo/__main__.py", "tune"], "python -m autotvm_opevo tune"),
         (["tune my net.py", "--seed", "1"], "python 'tune my net.py' --seed 1"),
         (["-c"], ""),
-        (["/x/ipykernel_launcher.py", "-f", "/x/kernel-8a.json"], ""),
-        (["/x/bin/ipython"], ""),
         ([""], ""),
         ([], ""),
     ],
@@ -38,3 +36,9 @@ def test_last_line_skips_blank_lines(text, line):
 def test_a_command_reads_as_one_would_type_it(monkeypatch, arguments, command):
     monkeypatch.setattr("sys.argv", arguments)
     assert command_line() == command
+
+
+def test_a_notebook_has_no_command(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/x/ipykernel_launcher.py", "-f", "/x/kernel-8a.json"])
+    monkeypatch.setattr("builtins.__IPYTHON__", True, raising=False)
+    assert command_line() == ""

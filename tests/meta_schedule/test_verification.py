@@ -309,12 +309,13 @@ def test_a_network_of_large_weights_is_not_verified(mod, monkeypatch, caplog):
     assert "its weights of 0.0 GB would be in memory several times" in caplog.text
 
 
-def test_a_network_without_a_finite_output_is_not_verified(here, caplog):
+@pytest.mark.usefixtures("here")
+def test_a_network_without_a_finite_output_is_not_verified(caplog):
     """Anything would equal it."""
     mod = network_of(relax.op.abs, relax.op.negative, relax.op.sqrt)
     with caplog.at_level(logging.INFO):
         assert find(mod) is None
-    assert "on random inputs, an output has no finite number" in caplog.text
+    assert "on random inputs, no output has a finite number" in caplog.text
 
 
 def test_a_network_without_trials_to_make_is_not_verified(verified, tmp_path):

@@ -27,6 +27,7 @@ def compare(expected, actual, *dtypes):
         ([-1e9, 1.0, 2.0], [-1e9, 1.0, 2.002], 1e-3, True),
         ([-1e9, 1.0, 2.0], [-1e9, 1.0, 9.0], 3.5, False),
         ([-1e9, 1.0], [1.0, 1.0], np.inf, False),
+        ([1e12, 2e8, 5e7], [1e12, 2.2e8, 6e7], 2e-5, True),
     ],
 )
 def test_the_largest_relative_error_of_an_output_decides(expected, actual, error, match):
