@@ -171,8 +171,8 @@ def _with_packable_weights(function: tvm.tirx.PrimFunc) -> tvm.tirx.PrimFunc:
     the weights of convolutions and matrix products.
 
     TVM 0.27 packs a constant by the loops around one place that reads it. It loses what is read in
-    another order, or elsewhere (docs/upstream/tvm-0.27-rewrite-layout.py). Its operators name
-    tensors that may be packed, too, which need not be constant.
+    another order, or not by these loops (docs/upstream/tvm-0.27-rewrite-layout*.py). Its operators
+    name tensors that may be packed, too, which need not be constant.
     """
     blocks = []
 
