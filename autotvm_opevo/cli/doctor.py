@@ -37,7 +37,7 @@ _PATIENCE = 180
 # What there is of an NVIDIA GPU, whether TVM can use it or not.
 _NVIDIA = Path("/dev/nvidia0")
 # What the package needs, as in setup.cfg.
-_LIBRARIES = ("msgspec", "numpy", "scipy", "threadpoolctl", "tqdm")
+_LIBRARIES = ("cloudpickle", "msgspec", "numpy", "scipy", "threadpoolctl", "tqdm")
 
 
 def add_arguments(_: argparse.ArgumentParser) -> None:
