@@ -47,10 +47,10 @@ from autotvm_opevo.autotvm.tuner import (
     describe_tuner,
 )
 from autotvm_opevo.search.base import FIRST_BATCH
-from autotvm_opevo.topology.serialization import knobs_to_json
+from autotvm_opevo.topology import Factorization
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import Budget, TuningRun
-from autotvm_opevo.tuning.run_log import KnobsMapped
+from autotvm_opevo.tuning.run_log import TilesKnown
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler, round_size
 from autotvm_opevo.tuning.workers import call_once
 
@@ -265,8 +265,15 @@ class NetworkRun(TuningRun):
 
     def _measure_machine(self) -> None:
         """See `TuningRun`."""
-        knobs = {task.key: knobs_to_json(task.space.knobs) for task in self._tasks}
-        self._run_log.write(KnobsMapped(knobs))
+        extents = {
+            task.key: {
+                name: tile.product
+                for name, tile in ((n, knob.whole) for n, knob in task.space.knobs.items())
+                if isinstance(tile, Factorization)
+            }
+            for task in self._tasks
+        }
+        self._run_log.write(TilesKnown(extents))
         if not isinstance(self._measurer.runner, LocalRunner):
             return
         target = self._tasks[0].task.target

@@ -53,7 +53,7 @@ def autotvm_trial(record: Any, triples: Mapping[str, str]) -> tuple[TaskId, Tria
     costs, error_no, _, timestamp = record["result"]
     ended = float(timestamp)
     latency = sum(map(float, costs)) / len(costs) if error_no == 0 else math.inf
-    failure = FAILURES[error_no]
+    failure = dict(enumerate(FAILURES))[error_no]  # which may be written as a float
     if error_no == 0 and not 0 < latency < math.inf:  # no valid measurement
         latency, failure = math.inf, FAILURES[-1]
     key, run_log_key = (task_key(text, template, arguments) for text in (target, recorded))

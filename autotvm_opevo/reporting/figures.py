@@ -12,22 +12,13 @@ from xml.etree import ElementTree
 
 import matplotlib
 import numpy as np
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 # The light theme's colours; the page has a variable for each. SERIES has the colours of logs, and
 # repeats if there are more.
 INK = "#1f2328"
-QUIET = "#59636e"
 RULE = "#c9cdd2"
-PAPER = "#ffffff"
 SERIES = ("#1f6fb4", "#d1572b", "#2f8f5b", "#8a55b5", "#b08900", "#5d6b78")
-# Colour of a vertex by how fast its best trial was, in tenths of the task's best. The dark theme
-# reverses the colour map, so that the best vertices stand out there, too.
-FITNESS = tuple(to_hex(matplotlib.colormaps["viridis_r"](tenths / 10)) for tenths in range(11))
-FITNESS_ON_DARK = tuple(
-    to_hex(matplotlib.colormaps["viridis"](0.2 + 0.08 * tenths)) for tenths in range(11)
-)
 STYLE: Any = {
     "axes.axisbelow": True,
     "axes.edgecolor": RULE,
@@ -61,27 +52,25 @@ _SVG, _METADATA = "http://www.w3.org/2000/svg", ("Date", "Creator", "Format", "T
 for prefix, namespace in (("", _SVG), ("xlink", "http://www.w3.org/1999/xlink")):
     ElementTree.register_namespace(prefix, namespace)
 _VARIABLES = {
-    **{INK: "--ink", QUIET: "--quiet", RULE: "--rule", PAPER: "--paper"},
+    **{INK: "--ink", RULE: "--rule"},
     **{color: f"--series-{i}" for i, color in enumerate(SERIES)},
-    **{color: f"--fitness-{tenths}" for tenths, color in enumerate(FITNESS)},
 }
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with title and caption; for a knob's graph, a tooltip for each vertex."""
+    """A figure with title and caption."""
 
     title: str
     caption: str
     figure: Figure
-    tooltips: Sequence[str] = ()
 
 
 @contextmanager
-def new_figure(width: float = _WIDTH, height: float = _HEIGHT) -> Iterator[tuple[Figure, Any]]:
+def new_figure(height: float = _HEIGHT) -> Iterator[tuple[Figure, Any]]:
     """A figure and its axes. Bypasses pyplot, which would keep a reference to every figure."""
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         yield figure, figure.add_subplot()
 
 
@@ -96,20 +85,17 @@ def named_bars(names: Sequence[str], bars: int = 1) -> Iterator[tuple[Figure, An
     with new_figure(height=0.65 + len(names) * height) as (figure, axes):
         above: Any = {"textcoords": "offset points", "va": "bottom", "fontsize": 8}
         for y, name in zip(below, names):
-            axes.annotate(truncate(name, _MAX_NAME), (0, y), (1, 1.5), **above)
+            short = name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…"
+            axes.annotate(short, (0, y), (1, 1.5), **above)
         axes.set_yticks([])
         axes.set_ylim(len(names) * height, 0)
         axes.grid(axis="y", visible=False)
         yield figure, axes, below + bars * BAR / 2
 
 
-def truncate(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def svg(figure: Figure, title: str, tooltips: Sequence[str] = ()) -> str:
+def svg(figure: Figure, title: str) -> str:
     """Convert a figure to inline SVG without a fixed size, in the colours and fonts of the page,
-    with a title for screen readers, and the tooltips of a knob's graph.
+    with a title for screen readers.
     """
     text = io.StringIO()
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": title}):
@@ -123,12 +109,7 @@ def svg(figure: Figure, title: str, tooltips: Sequence[str] = ()) -> str:
     root.insert(0, ElementTree.Element(f"{{{_SVG}}}title"))
     root[0].text = title
     for group in root.iter(f"{{{_SVG}}}g"):
-        name = group.attrib.pop("id", "")  # ids must be unique on a page
-        kind, *numbers = name.split() or [""]
-        group.set("class", kind)
-        if kind == "vertices":
-            for use, number in zip(group.iter(f"{{{_SVG}}}use"), map(int, numbers)):
-                ElementTree.SubElement(use, f"{{{_SVG}}}title").text = tooltips[number]
+        group.set("class", group.attrib.pop("id", ""))  # ids must be unique on a page
     for element in root.iter():  # attributes only: text must stay as it is
         for name in ("style", "fill", "stroke"):
             if name in element.attrib:

@@ -153,10 +153,10 @@ class _Trace:
             if min(tile) < 1:
                 raise ValueError(f"the parts of a tile must be positive integers, {decision} given")
             name = f"{self._names.get(inputs[0], 'a fused loop')}, {math.prod(tile)} iterations"
-            return name, Value("tile", tile, int(attributes[1]))
+            return name, Value("tile", tile)
         if kind == "SampleCategorical":
             options = tuple(map(printable, attributes[0]))
             name = str(annotation).removeprefix("meta_schedule.").replace("_", " ")
             name = name or f"choice of {', '.join(options)}"
-            return name, Value("choice", options[int(decision)], options)
+            return name, Value("choice", options[int(decision)])
         return f"location of {self._block(inputs)}", Value("number", int(decision))

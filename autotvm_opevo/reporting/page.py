@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -21,20 +22,19 @@ except ModuleNotFoundError as error:
 from autotvm_opevo._utils.atomic_files import write_whole
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize, printable
 from autotvm_opevo._version import __version__
-from autotvm_opevo.reporting.figures import FITNESS, FITNESS_ON_DARK, SERIES, Plot, svg
-from autotvm_opevo.reporting.knob_graphs import complete_knobs, format_schedule
-from autotvm_opevo.reporting.knob_plots import knob_plots
+from autotvm_opevo.reporting.figures import SERIES, Plot, svg
 from autotvm_opevo.reporting.logs import input_files, open_logs
 from autotvm_opevo.reporting.plots import overview_plots, progress_plots
+from autotvm_opevo.reporting.schedules import describe_value, format_schedule
 from autotvm_opevo.reporting.summary import compare_with_first, summary, warnings
-from autotvm_opevo.reporting.trials import Task
+from autotvm_opevo.reporting.trials import Task, Value
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.verdict import verdict
 
 # Latencies up to this multiple of the best are near it.
 _NEAR_BEST = 1.05
-# Number of best configurations that are shown.
-_TOP = 5
+# Numbers of best configurations, and of best values of a knob, that are shown.
+_TOP, _TOP_VALUES = 5, 3
 _NO_MESSAGE = "unknown: the run log that tune_network writes would have it"
 # Columns of the table of all tasks, and rows of the table that begins a task: caption, and key in
 # `_row`. Without any value, they are left out.
@@ -119,7 +119,6 @@ def render(logs: Sequence[TuningLog], title: str = "") -> str:
         title=printable(title) or ", ".join(log.label for log in logs),
         version=__version__,
         created=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        fitness=list(zip(FITNESS, FITNESS_ON_DARK)),
         logs=[
             {
                 "color": _color(log),
@@ -149,9 +148,9 @@ def _tasks(logs: Sequence[TuningLog]) -> list[dict[str, Any]]:
         for task in operator.tasks:
             slowest, fastest = order[task.key]
             order[task.key] = (min(slowest, -time), min(fastest, task.latency))
-    topologies = {key: knobs for log in logs for key, knobs in log.runs.knobs.items()}
+    extents = {key: loops for log in logs for key, loops in log.runs.extents.items()}
     return [
-        _task(numbers[key], key, [log for log in logs if key in log.tasks], topologies)
+        _task(numbers[key], key, [log for log in logs if key in log.tasks], extents)
         for key in sorted(keys, key=order.__getitem__)
     ]
 
@@ -160,14 +159,15 @@ def _task(
     number: int,
     key: str,
     logs: Sequence[TuningLog],
-    topologies: Mapping[str, Mapping[str, list[Any]]],
+    extents_of: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Any]:
-    """What the page shows of a task, given its key, its logs, and the topologies of all tasks."""
+    """What the page shows of a task, given its key, its logs, and the extents of loops by task."""
     tasks = [log.tasks[key] for log in logs]
-    recorded = filter(None, (topologies.get(task.run_log_key) for task in tasks))
-    name, knobs = tasks[0].name, complete_knobs(tasks, next(recorded, {}))
+    known = filter(None, (extents_of.get(task.run_log_key) for task in tasks))
+    extents = {printable(knob): extent for knob, extent in next(known, {}).items()}
+    name = tasks[0].name
     best = min(task.best for task in tasks)
-    rows = [_row(log, log.tasks[key], best) for log in logs]
+    rows = [_row(log, log.tasks[key], best, extents) for log in logs]
     return {
         "number": number,
         "name": name,
@@ -176,11 +176,31 @@ def _task(
         "rows": rows,
         "has_inner_tile": any("?x" in text for row in rows for *_, text in row["top"]),
         "charts": [_embed(plot, name) for plot in progress_plots(key, logs)],
-        "knobs": [_embed(plot, name) for plot in knob_plots(knobs)],
+        "knobs": list(_knobs(tasks, extents)),
     }
 
 
-def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
+def _knobs(tasks: Sequence[Task], extents: Mapping[str, int]) -> Iterator[tuple[str, int, str]]:
+    """Of each knob with several values: how many were tried in all logs, and the three best."""
+    lowest: defaultdict[str, dict[Value, float]] = defaultdict(dict)
+    for trial in (trial for task in tasks for trial in task.trials):
+        for name, value in trial.knobs.items():
+            lowest[name][value] = min(trial.latency, lowest[name].get(value, math.inf))
+    for name, latencies in lowest.items():
+        best = sorted(latencies, key=latencies.__getitem__)[:_TOP_VALUES]
+        texts = [
+            f"{describe_value(name, value, extents.get(name, 0))} "
+            f"({milliseconds(latencies[value])} ms)"
+            for value in best
+            if latencies[value] < math.inf
+        ]
+        if texts and len(latencies) > 1:
+            yield name, len(latencies), ", ".join(texts)
+
+
+def _row(
+    log: TuningLog, task: Task, best_of_all: float, extents: Mapping[str, int]
+) -> dict[str, Any]:
     """What the page shows of a task in one log."""
     operator = next(operator for operator in log.operators if task in operator.tasks)
     runs, spent = log.runs, float(task.elapsed[-1]) if len(task.elapsed) else 0.0
@@ -211,7 +231,7 @@ def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
             for kind, count in task.failures.most_common()
         ],
         "top": [
-            (milliseconds(trial.latency), number, format_schedule(trial.knobs))
+            (milliseconds(trial.latency), number, format_schedule(trial.knobs, extents))
             for number, trial in sorted(successes, key=lambda numbered: numbered[1].latency)[:_TOP]
         ],
     }
@@ -246,6 +266,6 @@ def _near_best(task: Task, best_of_all: float) -> dict[str, Any]:
 
 
 def _embed(plot: Plot, task: str = "") -> dict[str, Any]:
-    drawing = svg(plot.figure, f"{task}: {plot.title}" if task else plot.title, plot.tooltips)
+    drawing = svg(plot.figure, f"{task}: {plot.title}" if task else plot.title)
     # ElementTree has escaped it
-    return {"title": plot.title, "caption": plot.caption, "svg": Markup(drawing)}
+    return {"caption": plot.caption, "svg": Markup(drawing)}

@@ -25,8 +25,6 @@ class Value(NamedTuple):
     # "annotation", with one string per loop, or "choice"
     kind: str
     value: Hashable
-    # of other values, by a trace: the largest innermost part of a tile, or all options of a choice
-    domain: Hashable = None
 
 
 class Trial(NamedTuple):

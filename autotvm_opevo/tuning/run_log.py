@@ -59,12 +59,12 @@ class RunStarted(Event):
     names: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class KnobsMapped(Event):
-    """The topology of each knob by task, as JSON: a log has only the values that were tried, and a
-    tile's inner parts.
+class TilesKnown(Event):
+    """The extents of the loops that tiles split, by task and knob: AutoTVM's log has only the inner
+    parts of a tile.
     """
 
-    knobs: dict[str, dict[str, list[Any]]]
+    extents: dict[str, dict[str, int]]
 
 
 class MachineMeasured(Event):
@@ -232,10 +232,10 @@ class Runs:
     # Seconds of each phase, in all runs that ended, and their number: what is killed does not.
     phases: dict[str, float] = field(default_factory=dict)
     runs_ended: int = 0
-    # By task, the last that is known: see `RunStarted`, `KnobsMapped`, `MachineMeasured`, and
+    # By task, the last that is known: see `RunStarted`, `TilesKnown`, `MachineMeasured`, and
     # `BestConfirmed`. Bandwidths are of small arrays when the bound was measured.
     names: dict[str, str] = field(default_factory=dict)
-    knobs: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    extents: dict[str, dict[str, int]] = field(default_factory=dict)
     flop: dict[str, float] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
     sizes: dict[str, float] = field(default_factory=dict)
@@ -253,8 +253,8 @@ class Runs:
         for event in events:
             if isinstance(event, RunStarted):
                 self._start(event)
-            elif isinstance(event, KnobsMapped):
-                self.knobs.update(event.knobs)
+            elif isinstance(event, TilesKnown):
+                self.extents.update(event.extents)
             elif isinstance(event, MachineMeasured):
                 bounds = _known(event.bounds)
                 self.bounds.update(bounds)
@@ -301,8 +301,8 @@ class Runs:
 
 
 def _builtin(value: Any) -> Any:
-    """A scalar of numpy as Python's; any other value of a knob as text."""
-    return value.item() if hasattr(value, "item") else repr(value)
+    """A scalar of numpy as Python's."""
+    return value.item()
 
 
 def _known(values: Mapping[str, float]) -> dict[str, float]:

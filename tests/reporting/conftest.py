@@ -35,6 +35,4 @@ def page(tmp_path_factory):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Pages whose charts are made, but not drawn."""
-    monkeypatch.setattr(
-        "autotvm_opevo.reporting.page.svg", lambda figure, title, tooltips: "<svg></svg>"
-    )
+    monkeypatch.setattr("autotvm_opevo.reporting.page.svg", lambda figure, title: "<svg></svg>")

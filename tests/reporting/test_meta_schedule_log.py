@@ -3,7 +3,6 @@
 import pytest
 from synthetic_logs import meta_schedule_folder, meta_schedule_line, record
 
-from autotvm_opevo.reporting.knob_graphs import complete_knobs
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning.run_log import RunStarted
 
@@ -18,11 +17,11 @@ def test_a_database_is_read_with_sketches_and_options(tmp_path):
         {"failed": 1},
     )
     assert not len(task.elapsed)
-    knobs = {knob.name: knob for knob in complete_knobs([task], {})}
-    assert knobs["matmul, loop 2, 64 iterations"].latencies[32, 2] == [2e-3]
-    assert list(knobs["unroll explicit"].full) == ["0", "16", "64"]
+    (second,) = (trial.knobs for trial in task.trials if trial.latency == 2e-3)
+    assert second["matmul, loop 2, 64 iterations"].value == (32, 2)
+    assert second["unroll explicit"].value == "16"
+    assert second["sketch"].value == "1"
     assert task.target == "llvm"
-    assert list(knobs["sketch"].latencies) == ["1"]
 
 
 @pytest.mark.parametrize("value", ["[0, 0, 1]", "1", '{"stage": 1}'])
@@ -36,18 +35,6 @@ def test_annotations_with_any_value_are_read(tmp_path, value):
     assert records.read_text() != text
     (log,) = open_logs([folder])
     assert (len(log), log.unrelated) == (8, 0)
-
-
-@pytest.mark.parametrize("innermost", [1, 4, 64])
-def test_tiles_respect_the_bound_on_the_innermost_part(tmp_path, innermost):
-    folder = meta_schedule_folder(tmp_path / "folder")
-    records = folder / "database_tuning_record.json"
-    records.write_text(meta_schedule_line((64, 1), 0, 1e-3).replace("[2, 64]", f"[2, {innermost}]"))
-    (task,) = open_logs([folder])[0].tasks.values()
-    _, knob, _ = complete_knobs([task], {})
-    assert sorted(tile[-1] for tile in knob.topology) == [
-        part for part in (1, 2, 4, 8, 16, 32, 64) if part <= innermost
-    ]
 
 
 def test_a_sketch_has_the_same_number_in_all_logs_however_many_loops_are_parallel(tmp_path):
@@ -72,8 +59,8 @@ def test_a_sketch_has_the_same_number_in_all_logs_however_many_loops_are_paralle
         (folder / "database_workload.json").write_text('["1234", "..."]\n')
     for log in open_logs(folders):
         (task,) = log.tasks.values()
-        sketch, *_ = complete_knobs([task], {})
-        assert sketch.latencies == {"1": [1e-3], "2": [5e-3]}
+        sketches = {trial.latency: trial.knobs["sketch"].value for trial in task.trials}
+        assert sketches == {1e-3: "1", 5e-3: "2"}
 
 
 def test_schedules_with_differently_packed_weights_are_trials_of_one_task(tmp_path):

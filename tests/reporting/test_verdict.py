@@ -352,6 +352,7 @@ def test_operators_without_a_trial_need_trials(tmp_path):
     assert found["What next?"] == "More trials: tune again into this log, 1000 in all: a command"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_trials_of_another_network_in_the_log_do_not_count_for_what_is_next(tmp_path):
     log = write(
         write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)]),

@@ -2,14 +2,12 @@
 
 import json
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
-    KnobsMapped,
     MachineMeasured,
     MeasuringBegan,
     RunEnded,
@@ -56,7 +54,10 @@ def test_a_write_error_is_logged_once(tmp_path, caplog):
         {"type": "MachineMeasured", "bounds": {"a": -1}},
         {"type": "RunEnded", "phases": {"running": "?"}},
     ]
-    + [{"type": "KnobsMapped", "knobs": knobs} for knobs in (["a"], {"a": ["b"]}, {"a": {"b": 3}})]
+    + [
+        {"type": "TilesKnown", "extents": extents}
+        for extents in (["a"], {"a": [8]}, {"a": {"b": []}})
+    ]
     + [
         {"type": "NetworkCompared", "before": 1.0},
         {"type": "RunStarted", "operators": [[0, ["dense"]]], "tuner": "OpEvo"},
@@ -102,12 +103,6 @@ def test_numpys_numbers_are_written(tmp_path):
     )
     (event,) = read(tmp_path / "journal")
     assert event.phases == {"running": 1.5, "building": 2.0}
-
-
-def test_values_of_a_knob_that_json_lacks_are_written_as_text(tmp_path):
-    RunLog(tmp_path / "journal").write(KnobsMapped({"dense": {"k": ["choice", [Fraction(1, 2)]]}}))
-    (event,) = read(tmp_path / "journal")
-    assert event.knobs == {"dense": {"k": ["choice", ["Fraction(1, 2)"]]}}
 
 
 def test_the_phases_of_all_runs_are_read_back(tmp_path):
