@@ -16,14 +16,6 @@ from tvm.autotvm.task import Task
 from autotvm_opevo.tuning import roofline
 from autotvm_opevo.tuning.roofline import REPEAT_MS, REPEATS, Roofline, Work
 from autotvm_opevo.tuning.this_machine import ThisMachine, check_llvm_cpu
-from autotvm_opevo.tuning.workers import call_once
-
-
-def measure_flops(target: str) -> float:
-    """float32 operations per second of this machine's best matrix product, with the instructions of
-    a target.
-    """
-    return roofline.measure_flops(te, partial(_seconds, target))
 
 
 def _compile_kernel(target: tvm.target.Target) -> None:
@@ -35,17 +27,14 @@ def _compile_kernel(target: tvm.target.Target) -> None:
     tvm.build(schedule, [a, b], target)
 
 
-THIS_MACHINE = ThisMachine(tvm, partial(call_once, __package__, measure_flops), _compile_kernel)
+THIS_MACHINE = ThisMachine(tvm, _compile_kernel)
 # That of its CPU, which a GPU does not take the place of.
 local_cpu_target = THIS_MACHINE.cpu_target
 
 
 def local_target() -> str | tvm.target.Target:
-    """TVM's target for this machine's GPU if it has one, else for its CPU: the fastest whose code
-    has run here.
-
-    The first call on a machine compiles and runs two small kernels in a worker process, which takes
-    some seconds.
+    """TVM's target for this machine's GPU if it has one, else for its CPU, with the features that
+    its processor reports.
 
     Examples
     --------
@@ -98,17 +87,17 @@ def work(task: Task) -> Work:
     return float(task.flop or 0) if counted else 0.0, float(size)
 
 
-def measure_roofline(target: str) -> Roofline:
+def measure_roofline(target: str | tvm.target.Target) -> Roofline:
     """What this machine's CPU can do at most, in as many threads as TVM runs kernels, with the
     instructions of a target; unlimited, which is unknown, for other devices.
     """
     if tvm.target.Target(target).kind.name != "llvm":
         return Roofline()
-    threads = int(tvm.get_global_func("runtime.NumThreads")())
-    return roofline.measure(te, partial(_seconds, target), threads)
+    ask = tvm.get_global_func("runtime.NumThreads", True)
+    return roofline.measure(te, partial(_seconds, target), int(ask()) if ask else 1)
 
 
-def _seconds(target: str, tensors: list[te.Tensor]) -> float:
+def _seconds(target: str | tvm.target.Target, tensors: list[te.Tensor]) -> float:
     """See `tuning.roofline.Seconds`."""
     device = tvm.cpu()
     with tvm.transform.PassContext(opt_level=3):

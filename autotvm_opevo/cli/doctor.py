@@ -132,10 +132,10 @@ print(threads() if threads else 0)
 gpus = [kind for kind in ("cuda", "rocm", "opencl", "vulkan", "metal") if tvm.device(kind, 0).exist]
 print("llvm" if tvm.get_global_func("target.llvm_version_major", True) else "", *gpus)
 """
-# After the devices, of which a driver may hang; a first kernel of what the processor reports has
-# run in a process of its own.
+# After the devices, of which a driver may hang; a first kernel may end the process.
 _CPU_QUERY = """
-from autotvm_opevo.{adapter}.targets import local_cpu_target
+from autotvm_opevo.{adapter}.targets import as_target, local_cpu_target, measure_roofline
+measure_roofline(as_target(local_cpu_target()))
 print(local_cpu_target())
 """
 _GPU_QUERY = """
@@ -207,11 +207,12 @@ def _cpu(adapter: str) -> Finding:
         return Finding("CPU", f"no kernel has run within {_PATIENCE} s", False, what_to_do)
     if done.returncode:
         what_to_do = (
-            "build TVM for this processor, or measure on another machine, with an "
+            "it reads 256 MB: build TVM for this processor, or measure on another machine, with an "
             "RPCRunner and a tracker"
         )
-        return Finding("CPU", f"no kernel runs here: {last_line(done.stderr)}", False, what_to_do)
-    return Finding("CPU", f'--target "{last_line(done.stdout)}"', what_to_do=last_line(done.stderr))
+        why = last_line(done.stderr) or f"ended with {done.returncode}"
+        return Finding("CPU", f"no kernel runs here: {why}", False, what_to_do)
+    return Finding("CPU", f'--target "{last_line(done.stdout)}"')
 
 
 def _optional(autotvm: bool) -> Iterator[Finding]:

@@ -21,18 +21,9 @@ from tvm.target import Target
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.lowering.network import is_known
-from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning import roofline
 from autotvm_opevo.tuning.roofline import REPEAT_MS, REPEATS, Roofline, Work
 from autotvm_opevo.tuning.this_machine import ThisMachine, check_llvm_cpu
-from autotvm_opevo.tuning.workers import call_once
-
-
-def measure_flops(target: str) -> float:
-    """float32 operations per second of this machine's best matrix product, with the instructions of
-    a target.
-    """
-    return roofline.measure_flops(te, partial(_seconds, as_target(target)))
 
 
 def _compile_kernel(target: Target) -> None:
@@ -46,17 +37,16 @@ def _compile_kernel(target: Target) -> None:
         tvm.compile(schedule.mod, target)
 
 
-THIS_MACHINE = ThisMachine(tvm, partial(call_once, WORKER_MODULE, measure_flops), _compile_kernel)
+THIS_MACHINE = ThisMachine(tvm, _compile_kernel)
 # That of its CPU, which a GPU does not take the place of.
 local_cpu_target = THIS_MACHINE.cpu_target
 
 
 def local_target() -> str | Target:
-    """TVM's target for this machine's GPU if it has one, else for its CPU: the fastest whose code
-    has run here.
+    """TVM's target for this machine's GPU if it has one, else for its CPU, with the features that
+    its processor reports.
 
-    `as_target` completes it. The first call on a machine compiles and runs two small kernels in a
-    worker process, which takes some seconds.
+    `as_target` completes it.
 
     Examples
     --------

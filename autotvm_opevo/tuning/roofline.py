@@ -68,15 +68,11 @@ def measure(te: Any, seconds: Seconds, threads: int) -> Roofline:
         tensors = _sum(te, size, threads)
         read = 4.0 * math.prod(map(int, tensors[0].shape))
         bandwidths.append((read, read / seconds(tensors)))
-    return Roofline(measure_flops(te, seconds), tuple(bandwidths), threads)
-
-
-def measure_flops(te: Any, seconds: Seconds) -> float:
-    """float32 operations per second of a machine's best matrix product; see `measure`."""
-    return max(
+    flops = max(
         2.0 * _PARTS * _DEPTH * math.prod(block) / seconds(block_product(te, *block))
         for block in BLOCKS
     )
+    return Roofline(flops, tuple(bandwidths), threads)
 
 
 def _sum(te: Any, size: int, threads: int) -> list[Any]:

@@ -4,32 +4,20 @@ CPU of a target. Imports no TVM: it gets the one that is installed.
 
 from __future__ import annotations
 
-import hashlib
-import logging
-import os
 import platform
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Container, Iterable, Sequence
-from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.timeouts import run_compiler
 
 # Those that are there to compute; others may be a slow substitute on a machine without any.
 _GPUS = ("cuda", "rocm", "metal")
-# How fast a matrix product with vectors of 512 bits has to be, relative to 256. Where a processor
-# computes with halves of them, a product gains little. Networks gain more, from twice as many
-# registers and half as many instructions.
-_WIDE_AT_LEAST = 0.9
-# How often two are timed, interleaved; the best of each counts.
-_ROUNDS = 3
 
 # CPUs that every LLVM knows, the best first, and the instructions that their code may have, by
 # LLVM's names.
@@ -49,7 +37,7 @@ _INSTRUCTIONS = re.compile(
 )
 # What processors report under another name than LLVM's, apart from dots, hyphens and underscores.
 _ALIASES = {
-    **{"sse3": "pni", "lzcnt": "abm", "bmi": "bmi1", "avx": "avx10"},  # avx1.0 on macOS
+    **{"sse3": "pni", "lzcnt": "abm", "bmi": "bmi1"},
     **{"neon": "asimd", "fullfp16": "asimdhp", "dotprod": "asimddp", "lse": "atomics"},
 }
 # What Linux does not report, and what a processor that has it reports.
@@ -58,9 +46,6 @@ _UNREPORTED = {
     **dict.fromkeys(["amx-complex", "amx-fp16"], "amxtile"),
 }
 _CPUINFO = Path("/proc/cpuinfo")
-_REPORTS = (f"machdep.cpu.{kind}features" for kind in ("", "leaf7_", "ext"))
-# Not every PATH has its folder, such as that of cron.
-_SYSCTL = ("/usr/sbin/sysctl", "-i", *_REPORTS, "hw.optional")
 # Architectures; a machine may run the code of all that match the same group.
 _FAMILIES = re.compile(r"(x86_64$|amd64$|i[3-6]86$)|(arm|aarch64)|(riscv)")
 
@@ -72,24 +57,15 @@ _CUDA_NEEDS = (
 # How to measure on another machine.
 _ON_ANOTHER = "with an RPCRunner and a tracker (--rpc-tracker and --rpc-key on the command line)"
 
-logger = logging.getLogger(__name__)
-
 
 class ThisMachine:
     """What this machine can run of the code that the installed TVM compiles.
 
-    `measure_flops` takes a CPU's target, and returns the operations per second of a matrix product
-    with its code, or raises `ChildProcessError` if this machine cannot run it. `compile_kernel`
-    compiles some kernel for a GPU's target.
+    `compile_kernel` compiles some kernel for a GPU's target.
     """
 
-    def __init__(
-        self,
-        tvm: Any,
-        measure_flops: Callable[[str], float],
-        compile_kernel: Callable[[Any], object],
-    ) -> None:
-        self._tvm, self._measure_flops, self._compile = tvm, measure_flops, compile_kernel
+    def __init__(self, tvm: Any, compile_kernel: Callable[[Any], object]) -> None:
+        self._tvm, self._compile = tvm, compile_kernel
 
     def target(self) -> Any:
         """The target of this machine's GPU if it has one, else of its CPU."""
@@ -98,54 +74,15 @@ class ThisMachine:
         return self._tvm.target.Target.from_device(device(gpu, 0)) if gpu else self.cpu_target()
 
     def cpu_target(self) -> str:
-        """The fastest target whose code this machine's CPU has run: a kernel of each that its
-        processor's features allow.
+        """The best target whose code this machine's CPU can run, by the features that its processor
+        reports.
 
         LLVM names a processor by family and model, though a hypervisor, the firmware or an emulator
-        may hide features that this name implies. What was found is remembered in the user's cache
-        folder, for this processor and this TVM.
+        may hide features that this name implies.
         """
         require_llvm(self._tvm)
-        system_cpu = self._system_cpu()
-        version = getattr(self._tvm.target.codegen, "llvm_version_major", int)()
-        model = cpuinfo().get("model name", platform.processor())
-        about = f"{platform.machine()} {model} {sorted(reported_features())} {_WIDE_AT_LEAST}"
-        digest = hashlib.sha256(about.encode()).hexdigest()[:16]
-        machine = [self._tvm.__version__, version, system_cpu, digest]
-        if known := _remembered(machine):
-            return known
-        flops: dict[str, float] = {}
-        for cpu in candidate_cpus(system_cpu, self.cpu_features):
-            wide = bool(cpu) and "avx512f" in self.cpu_features(cpu)  # vectors of 512 bits
-            if wide and flops:
-                continue
-            try:
-                flops[cpu] = self._measure_flops(_target(cpu))
-            except ChildProcessError:
-                why = "though its processor reports the features: trying one with fewer"
-                logger.warning("this machine cannot run code for %s, %s", _target(cpu), why)
-                continue
-            except (OSError, RuntimeError, ValueError) as error:
-                taken, why = _target(next(iter(flops), cpu)), last_line(str(error))
-                logger.warning("%s is taken; %s was not timed: %s", taken, _target(cpu), why)
-                return taken
-            if not wide:
-                break
-        if not flops:
-            raise RuntimeError(
-                "this machine cannot run what TVM compiles for its CPU, not even for llvm"
-            )
-        # interleaved, since other work may slow one of them down
-        try:
-            for _ in range(_ROUNDS if len(flops) > 1 else 0):
-                for cpu, value in flops.items():
-                    flops[cpu] = max(value, self._measure_flops(_target(cpu)))
-        except (OSError, RuntimeError, ValueError) as error:  # the next call times them again
-            logger.warning("%s was not timed again: %s", _target(cpu), last_line(str(error)))
-            return _target(_fastest(flops))
-        best = _fastest(flops)
-        _remember(machine, _target(best), {_target(cpu): value for cpu, value in flops.items()})
-        return _target(best)
+        cpu = best_cpu(self._system_cpu(), self.cpu_features)
+        return f"llvm -mcpu={cpu}" if cpu else "llvm"
 
     def check(self, target: Any) -> None:
         """Raise `ValueError` for a target that this machine lacks, or whose code it cannot run."""
@@ -184,17 +121,14 @@ class ThisMachine:
             ) from error
 
     def cannot_run(self, target: Any) -> ValueError:
-        """An error that names what this machine lacks for a target, and a target that works."""
-        works = self.cpu_target()
-        features, lacking = self._features(target), self._missing(target)
-        if not lacking:  # of what the processor reports, something does not work
-            cpu = works.partition("-mcpu=")[2]
-            lacking = instructions(features - self.cpu_features(cpu) if cpu else features)
-        lacks = f"it lacks {', '.join(lacking)}"
-        why = lacks if lacking else "a first kernel failed, which reads 256 MB"
-        return ValueError(
-            f"target must be one whose code this machine can run: {why}; {works} works"
-        )
+        """An error that names what this machine lacks for a target, and another one to try."""
+        if lacking := self._missing(target):
+            why = f"it lacks {', '.join(lacking)}; {self.cpu_target()} works"
+        else:  # of what the processor reports, something does not work
+            has = {*instructions(self._features(target))}
+            fewer = (f"llvm -mcpu={cpu}" for cpu, needs in GENERIC_CPUS.items() if needs < has)
+            why = f"a first kernel failed, which reads 256 MB; try {next(fewer, 'llvm')}"
+        return ValueError(f"target must be one whose code this machine can run: {why}")
 
     def cpu_features(self, cpu: str) -> frozenset[str]:
         """LLVM's features of a CPU; none if this TVM cannot tell."""
@@ -214,21 +148,21 @@ class ThisMachine:
         return frozenset(map(str, get(target))) if get else frozenset()
 
 
-def candidate_cpus(system_cpu: str, features_of: Callable[[str], Iterable[str]]) -> list[str]:
-    """CPUs whose code this processor says it can run, the best first; the last one is empty, for
-    the architecture's baseline.
+def best_cpu(system_cpu: str, features_of: Callable[[str], Iterable[str]]) -> str:
+    """The best CPU, by LLVM's name, whose code this processor says it can run; empty for the
+    architecture's baseline.
 
     `system_cpu` is LLVM's name for this processor, by family and model; ``"generic"`` or empty if
     it knows none. A virtual machine may hide features of it, or have more than its model.
     """
-    reported = reported_features()
-    if not reported:
-        return [""]
-    generic = {name: needs for name, needs in GENERIC_CPUS.items() if not missing(needs)}
-    implied = set(features_of(system_cpu)) if system_cpu not in ("", "generic") else set()
-    has_all = all(needs <= implied for needs in generic.values())
+    named = "" if system_cpu == "generic" else system_cpu
+    if not reported_features():
+        return named if sys.platform == "darwin" else ""  # where LLVM asks the system
+    generic = [name for name, needs in GENERIC_CPUS.items() if not missing(needs)]
+    implied = set(features_of(named)) if named else set()
+    has_all = all(GENERIC_CPUS[name] <= implied for name in generic)
     is_best = implied and not missing(implied, implied) and has_all
-    return [*dict.fromkeys([*([system_cpu] if is_best else []), *generic]), ""]
+    return named if is_best else next(iter(generic), "")
 
 
 def instructions(features: Iterable[str]) -> list[str]:
@@ -257,20 +191,9 @@ def missing(features: Iterable[str], implied: Container[str] = ()) -> list[str]:
 
 
 def reported_features() -> frozenset[str]:
-    """What this processor says it has, in plain lower case; empty if unknown."""
-    if _CPUINFO.exists():
-        cpu = cpuinfo()
-        words = (cpu.get("flags") or cpu.get("Features", "")).split()
-    elif sys.platform == "darwin":
-        text = ""
-        with suppress(OSError, subprocess.SubprocessError):
-            text = subprocess.run(_SYSCTL, capture_output=True, text=True, timeout=10).stdout
-        text = text.replace("FEAT_FP16:", "FEAT_FullFP16:")  # as LLVM has it
-        words = re.findall(r"hw\.optional\.(?:arm\.FEAT_)?(\S+): 1", text)
-        words += " ".join(re.findall("^machdep.cpu.*", text, re.MULTILINE)).split()
-    else:
-        words = []
-    return frozenset(map(_plain, words))
+    """What Linux says this processor has, in plain lower case; empty if unknown."""
+    cpu = cpuinfo()
+    return frozenset(map(_plain, (cpu.get("flags") or cpu.get("Features", "")).split()))
 
 
 def _plain(feature: str) -> str:
@@ -316,35 +239,3 @@ def check_cpu(cpu: str, known: Sequence[str], llvm: int) -> None:
         raise ValueError(
             f"target's -mcpu must be a CPU that LLVM {llvm} knows, {cpu!r} given: {such_as}"
         )
-
-
-def _fastest(flops: dict[str, float]) -> str:
-    """The CPU to take, by operations per second; the first one may have wide vectors."""
-    first, *others = flops
-    return next((cpu for cpu in others if flops[first] < _WIDE_AT_LEAST * flops[cpu]), first)
-
-
-def _target(cpu: str) -> str:
-    return f"llvm -mcpu={cpu}" if cpu else "llvm"
-
-
-def _file() -> Path:
-    """Where targets are remembered."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "autotvm_opevo" / "targets.jsonl"
-
-
-def _remembered(machine: list[Any]) -> str:
-    """What was found on this machine; empty if nothing was."""
-    target = ""
-    with suppress(OSError, RuntimeError):
-        for _, entry in jsonl.read(_file().read_bytes().splitlines()):
-            if isinstance(entry, dict) and entry.get("machine") == machine:
-                target = str(entry.get("target", target))
-    return target
-
-
-def _remember(machine: list[Any], target: str, flops: dict[str, float]) -> None:
-    with suppress(OSError, RuntimeError):  # a folder that cannot be written, or no home
-        _file().parent.mkdir(parents=True, exist_ok=True)
-        jsonl.append(_file(), {"machine": machine, "target": target, "flops": flops})

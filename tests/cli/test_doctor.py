@@ -75,6 +75,7 @@ def test_a_broken_or_unsupported_tvm_fails(tmp_path, files, found):
 
 
 def test_a_missing_compiler_fails(monkeypatch, capsys, quick_cpu):
+    monkeypatch.setattr(doctor, "_QUERY", "print(0); print('llvm')")
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
     finding = by_name(doctor._compilers())["C compiler"]
     assert finding.ok is False
@@ -172,11 +173,8 @@ def test_without_a_gpu_it_explains_how_to_avoid_waiting_forever(monkeypatch, qui
     ("script", "found", "ok"),
     [
         ("print('llvm -mcpu=core-avx2')", '--target "llvm -mcpu=core-avx2"', True),
-        (
-            "raise RuntimeError('this machine cannot run what TVM compiles')",
-            "this machine cannot run what TVM compiles",
-            False,
-        ),
+        ("raise RuntimeError('no LLVM')", "no kernel runs here: RuntimeError: no LLVM", False),
+        ("import os; os.abort()", "no kernel runs here: ended with -6", False),
         ("import time; time.sleep(60)", "no kernel has run within 2 s", False),
     ],
 )
@@ -186,15 +184,6 @@ def test_the_cpus_target_is_one_whose_code_has_run(monkeypatch, script, found, o
     finding = doctor._cpu("autotvm")
     assert found in finding.value
     assert finding.ok is ok
-
-
-def test_a_target_that_dies_here_is_named_beside_the_one_that_works(monkeypatch):
-    script = (
-        "import sys; print('cannot run code for znver4', file=sys.stderr); print('llvm "
-        "-mcpu=core-avx2')"
-    )
-    monkeypatch.setattr(doctor, "_CPU_QUERY", script)
-    assert "cannot run code for znver4" in str(doctor._cpu("autotvm"))
 
 
 def test_a_missing_library_is_a_fault_and_named(monkeypatch):

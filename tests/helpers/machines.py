@@ -8,8 +8,8 @@ from autotvm_opevo.tuning import this_machine
 
 CPUS = Path(__file__).parent / "cpus"
 
-# What a processor reports, the name by its family and model of LLVM 22 and of LLVM 10, and the CPUs
-# to try for either, without those that are worse.
+# What a processor reports, the name by its family and model of LLVM 22 and of LLVM 10, and the best
+# CPU for either.
 MACHINES = [
     pytest.param(
         "epyc_zen4_avx512_hidden",

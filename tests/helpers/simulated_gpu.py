@@ -37,7 +37,6 @@ def environment(folder):
         "LD_LIBRARY_PATH": str(libraries),
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "TVM_CUDA_COMPILE_MODE": "nvcc",
-        "XDG_CACHE_HOME": str(folder / "cache"),
     }
 
 
