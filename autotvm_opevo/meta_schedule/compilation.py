@@ -16,19 +16,17 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
-from autotvm_opevo.meta_schedule.database import (
-    best_of,
-    database_with,
-    open_existing,
-    parts_of,
-    records_in,
-)
+from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing
 from autotvm_opevo.meta_schedule.store import untuned_networks, verified_networks
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.tasks import key_of, lower_and_extract
+from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.record_lines import seconds
 
 logger = logging.getLogger(__name__)
+
+# Which TVM does not let look at their records.
+_UNIONS = ms.database.UnionDatabase, ms.database.OrderedUnionDatabase
 
 
 def compile_network(
@@ -52,13 +50,13 @@ def compile_network(
         inputs.
     target : str, dict or tvm.target.Target
     database : str, path or Database, optional
-        ``result.best_file``, or any database or union of some, of which each operator gets the
-        fastest record for this target, or else for another one of its kind, with a warning, unless
-        it names instructions of another CPU. Operators without any keep their default, with a
-        warning, too. If `tune_network` found that the network is faster untuned, its best file says
-        so, and the network is compiled as imported; so is one whose lowering changes the outputs,
-        but for packed weights. The same holds for a target without records in the file, such as one
-        with more cores. Databases in memory have no such marks.
+        ``result.best_file``, or any database but a union, of which each operator gets the fastest
+        record for this target, or else for another one of its kind, with a warning, unless it names
+        instructions of another CPU. Operators without any keep their default, with a warning, too.
+        If `tune_network` found that the network is faster untuned, its best file says so, and the
+        network is compiled as imported; so is one whose lowering changes the outputs, but for
+        packed weights. The same holds for a target without records in the file, such as one with
+        more cores. Databases in memory have no such marks.
 
     Returns
     -------
@@ -90,6 +88,10 @@ def compile_network(
     if not isinstance(opened, (ms.database.Database, type(None))):
         given = type(opened).__name__
         raise ValueError(f"database must be a folder or a database of MetaSchedule, {given} given")
+    if isinstance(opened, _UNIONS):
+        raise ValueError(
+            "database must be no union of databases: tune the networks into one work directory"
+        )
 
     def compiled() -> Any:
         if opened is None or isinstance(opened, ms.database.ScheduleFnDatabase):
@@ -102,10 +104,10 @@ def compile_network(
     return run_compiler(compiled, "compiling the network")
 
 
-def _folders(database: ms.database.Database) -> list[tuple[ms.database.JSONDatabase, Path]]:
-    """The databases of files, in a union or alone, each with its folder."""
-    files = [part for part in parts_of(database) if isinstance(part, ms.database.JSONDatabase)]
-    return [(part, Path(str(part.path_tuning_record)).parent) for part in files]
+def _folder(database: ms.database.Database) -> Path | None:
+    """The folder of a database of files."""
+    is_of_files = isinstance(database, ms.database.JSONDatabase)
+    return Path(str(database.path_tuning_record)).parent if is_of_files else None
 
 
 def _verified(
@@ -114,11 +116,10 @@ def _verified(
     """Whether `lower` keeps what networks compute, by their keys. What was found for another target
     holds for one without records, too, such as one with more cores.
     """
-    known: dict[tuple[str, ...], bool] = {}
-    for _, folder in _folders(database):
-        for key, keeps in verified_networks(folder).items():
-            known[key] = keeps and known.get(key, True)
-    if any(structural_equal(record.target, target) for record in records_in(database)):
+    folder = _folder(database)
+    known = verified_networks(folder) if folder else {}
+    records = database.get_all_tuning_records()
+    if any(structural_equal(record.target, target) for record in records):
         return known
     elsewhere = {(str(target), *key[1:]): False for key, keeps in known.items() if not keeps}
     return {**elsewhere, **known}
@@ -127,27 +128,25 @@ def _verified(
 def _is_untuned(
     database: ms.database.Database, tasks: Sequence[Any], target: tvm.target.Target
 ) -> bool:
-    """Whether a network is better untuned than with any database that knows it: for this target, or
-    else, without a record for it, for another one.
+    """Whether a network is better untuned: for this target, or else, without a record for it, for
+    another one. Of a work directory, its database of the best says so.
     """
-    key, answers = key_of(target, tasks), []
-    for part, folder in _folders(database):
-        untuned = untuned_networks(folder)
-        if key in untuned:
-            answers.append(True)
-        elif any(best_of(part, task.dispatched[0], target) for task in tasks):
-            answers.append(False)
-        elif key[1:] in {other[1:] for other in untuned}:
-            answers.append(True)
-    return bool(answers) and all(answers)
+    folder, key = _folder(database), key_of(target, tasks)
+    best = (folder, folder / BEST_DATABASE) if folder else ()
+    untuned = set[tuple[str, ...]]().union(*map(untuned_networks, best))
+    return key in untuned or (
+        key[1:] in {other[1:] for other in untuned}
+        and not any(best_of(database, task.dispatched[0], target) for task in tasks)
+    )
 
 
 def _best_records(
     database: ms.database.Database, tasks: Sequence[Any], target: tvm.target.Target
 ) -> ms.database.Database:
     """The best record for each task, with warnings about those that have none for the target."""
-    targets = {str(record.target): record.target for record in records_in(database)}.values()
-    others = [other for other in targets if other.kind.name == target.kind.name]
+    records = database.get_all_tuning_records()
+    targets = {str(record.target): record.target for record in records}
+    others = [other for other in targets.values() if other.kind.name == target.kind.name]
     best = []
     for mod in (task.dispatched[0] for task in tasks):
         record = best_of(database, mod, target)

@@ -20,9 +20,7 @@ from tvm.s_tir.meta_schedule.database import (
     Database,
     JSONDatabase,
     MemoryDatabase,
-    OrderedUnionDatabase,
     TuningRecord,
-    UnionDatabase,
     Workload,
 )
 from tvm.target import Target
@@ -77,30 +75,13 @@ def records_of(database: Database, mod: IRModule, target: Target) -> list[Tuning
     return sorted(records, key=lambda record: recorded_mean(record.run_secs))
 
 
-def parts_of(database: Database) -> list[Database]:
-    """The databases in a union, and in the unions in it; or else the database itself."""
-    if isinstance(database, (UnionDatabase, OrderedUnionDatabase)):
-        return [part for member in database.databases for part in parts_of(member)]
-    return [database]
-
-
-def records_in(database: Database) -> list[TuningRecord]:
-    """All records of a database, or of those in a union, which TVM does not tell."""
-    return [record for part in parts_of(database) for record in part.get_all_tuning_records()]
-
-
 def best_of(database: Database, mod: IRModule, target: Target) -> TuningRecord | None:
-    """The best record of a workload on a target, in an ordered union the first database's.
+    """The best record of a workload on a target.
 
     One that was chosen without a trial is better than none; None without a successful one.
     """
-    if isinstance(database, (UnionDatabase, OrderedUnionDatabase)):
-        records = [record for part in database.databases if (record := best_of(part, mod, target))]
-        records = records[:1] if isinstance(database, OrderedUnionDatabase) else records
-    else:
-        records = records_of(database, mod, target)
-    usable = [record for record in records if 0 < recorded_mean(record.run_secs) < UNUSABLE_FROM]
-    return min(usable, key=lambda record: recorded_mean(record.run_secs), default=None)
+    records = records_of(database, mod, target)
+    return next((r for r in records if 0 < recorded_mean(r.run_secs) < UNUSABLE_FROM), None)
 
 
 def database_with(records: Iterable[TuningRecord | None]) -> MemoryDatabase:

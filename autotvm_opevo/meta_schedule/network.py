@@ -358,7 +358,8 @@ class NetworkRun(TuningRun):
             return
         bounds = [o.count * task.bound for o, task in zip(self._operators, self._tasks)]
         for task, bound in zip(self._tasks, bounds):
-            if bound < _SMALL_SHARE * sum(bounds):
+            is_known = not task.progress.flop or work(task.mod)[0] > 0
+            if is_known and bound < _SMALL_SHARE * sum(bounds):
                 task.progress.first_round = _FEW
                 task.progress.kind = task.key  # others do not wait for what it finds
 

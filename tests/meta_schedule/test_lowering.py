@@ -14,7 +14,6 @@ from tvm import relax, te
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import (
     MemoryDatabase,
-    OrderedUnionDatabase,
     ScheduleFnDatabase,
     TuningRecord,
     UnionDatabase,
@@ -264,10 +263,9 @@ def test_a_record_with_instructions_of_another_cpu_is_not_applied(cpu, applied):
     assert len(_best_records(database, tasks, target)) == applied
 
 
-def test_databases_in_memory_and_unions_are_applied(tuned, caplog):
+def test_a_database_in_memory_is_applied(tuned, caplog):
     tasks, _ = extract(lower(bind_params(*network()), cpu()), cpu())
-    memory = database_with(open_database(tuned).get_all_tuning_records())
-    database = UnionDatabase(MemoryDatabase(), OrderedUnionDatabase(MemoryDatabase(), memory))
+    database = database_with(open_database(tuned).get_all_tuning_records())
     assert len(_best_records(database, tasks, cpu())) == 1
     assert compile_network(*network(), cpu(), database)
     assert not caplog.records
@@ -282,6 +280,11 @@ def test_a_function_that_schedules_is_applied():
 
     assert compile_network(*network(), cpu(), ScheduleFnDatabase(schedule))
     assert scheduled
+
+
+def test_a_union_of_databases_is_refused():
+    with pytest.raises(ValueError, match="no union of databases: tune the networks into one"):
+        compile_network(*network(), cpu(), UnionDatabase(MemoryDatabase()))
 
 
 @pytest.mark.parametrize("database", [3, ["a", "b"], {"records": []}])
