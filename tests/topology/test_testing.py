@@ -36,29 +36,22 @@ def index_of_any_int(value):
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        ({"size": -3}, "size of a Ring must be an integer of at least 1"),
-        ({"index": lambda value: 0}, "index of a Ring: 1 is the vertex at index 1, 0 returned"),
-        ({"index": lambda value: value / 0}, "index of a Ring: 0 raises ZeroDivisionError"),
-        ({"neighbours": lambda value: []}, "neighbours of a Ring: 0 has none"),
-        ({"neighbours": lambda value: None}, "neighbours of a Ring: 0 raises TypeError"),
-        ({"neighbours": lambda value: [value]}, "neighbours of a Ring: 0 is its own neighbour"),
+        ({"size": -3}, "size must be an integer of at least 1"),
+        ({"index": lambda value: 0}, "Ring: 1 is the vertex at index 1, index returns 0"),
+        ({"neighbours": lambda value: []}, "Ring: 0 has no neighbours"),
+        ({"neighbours": lambda value: [value]}, "Ring: 0 is its own neighbour"),
         (
             {"neighbours": lambda value: [3 - value] * 2},
-            "neighbours of a Ring: 3 is listed twice as a neighbour of 0",
+            "Ring: 3 is listed twice as a neighbour of 0",
         ),
-        ({"neighbours": lambda value: [value + 4]}, "index of a Ring: 4 raises ValueError"),
+        ({"neighbours": lambda value: [value + 4]}, "4 is not a vertex"),
         (
-            {"index": lambda value: int(value)},
-            r"index of a Ring must raise ValueError for an invalid argument; for <object .*raised",
-        ),
-        (
-            {"index": lambda value: 0 if isinstance(value, str) else value},
-            "index of a Ring must raise ValueError",
+            {"index": lambda value: value if value in range(4) else -1},
+            "Ring: index must raise ValueError, it returns -1",
         ),
         (
             {"_check_index": lambda index: index},
-            "__getitem__ of a Ring must raise IndexError for an invalid argument; for 4 it "
-            "returned 4",
+            "Ring: __getitem__ must raise IndexError, it returns 4",
         ),
         (
             {"index": index_of_any_int, "neighbours": lambda value: [value - 1, value + 1]},
@@ -68,15 +61,8 @@ def index_of_any_int(value):
             {"neighbours": lambda value: [0] if value == 3 else [(value - 1) % 4, (value + 1) % 4]},
             "but 2 is not a neighbour of 3",
         ),
-        ({"coordinates": lambda value: "abc"}, "coordinates of a Ring: 0 raises TypeError"),
-        (
-            {"coordinates": lambda value: (1,) * (value + 1)},
-            "coordinates of a Ring: 0 has 1, 3 has 4",
-        ),
-        (
-            {"coordinates": lambda value: (1,)},
-            "coordinates of a Ring: 0 and its neighbour 3 have the same",
-        ),
+        ({"coordinates": lambda value: (1,) * (value + 1)}, "must have different coordinates"),
+        ({"coordinates": lambda value: (1,)}, "Ring: 0 and its neighbour 3 must have different"),
     ],
 )
 def test_violations_are_found(broken, message):
