@@ -96,7 +96,7 @@ def say_if_long(what: str, done: Callable[[], str] = lambda: "") -> Iterator[Non
     """
     global _quiet_since, _busy_until
     ended, start = threading.Event(), time.monotonic()
-    is_terminal = getattr(sys.stderr, "isatty", bool)()
+    is_terminal = sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()
 
     def left() -> float:
         """Seconds until something has to be said."""
@@ -110,10 +110,10 @@ def say_if_long(what: str, done: Callable[[], str] = lambda: "") -> Iterator[Non
                 continue
             so_far = ", ".join(filter(None, [f"{time.monotonic() - start:.0f} s so far", done()]))
             said = f"{what}: {so_far}".ljust(len(said) if is_terminal else 0)
-            tqdm.write(said, file=sys.stderr, end="\r" if is_terminal else "\n")
+            _write(said, "\r" if is_terminal else "\n")
             _quiet_since = time.monotonic()
         if said and is_terminal:
-            tqdm.write(said, file=sys.stderr)
+            _write(said)
             _quiet_since = time.monotonic()
 
     if start > _busy_until + _PAUSE:  # else it follows closely on something else
@@ -126,3 +126,9 @@ def say_if_long(what: str, done: Callable[[], str] = lambda: "") -> Iterator[Non
         ended.set()
         thread.join()
         _busy_until = time.monotonic()
+
+
+def _write(text: str, end: str = "\n") -> None:
+    """Write to standard error, where there is one: beside a progress bar, not into it."""
+    if sys.stderr is not None and not sys.stderr.closed:
+        tqdm.write(text, file=sys.stderr, end=end)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import inf
-from os import PathLike
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,7 +18,7 @@ from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
-from autotvm_opevo._utils.validation import as_seconds
+from autotvm_opevo._utils.validation import AnyPath, as_paths, as_seconds
 from autotvm_opevo.autotvm.evaluation import (
     build_networks,
     computed_dtypes,
@@ -55,7 +54,7 @@ def compare_logs(
     mod: tvm.IRModule | relay.Function,
     params: dict[str, tvm.nd.NDArray] | None,
     target: str | tvm.target.Target | None,
-    logs: Sequence[str | PathLike[str]],
+    logs: AnyPath | Iterable[AnyPath],
     *,
     time_limit: float = 180,
     runner: Runner | None = None,
@@ -74,7 +73,7 @@ def compare_logs(
         Its weights, by name.
     target : str or tvm.target.Target, optional
         That of the logs' records by default, if they have one in common.
-    logs : sequence of str or path
+    logs : path, or iterable of paths
         AutoTVM's; they are only read. ``NAME.best.json`` of `tune_network` has the re-measured
         best.
     time_limit : float
@@ -117,6 +116,7 @@ def compare_logs(
     (['dense.json'], True)
     """
     time_limit = as_seconds("time_limit", time_limit)
+    logs = as_paths(logs)
     names = check_logs(logs)
     best_of_logs = [_best_records(Path(log)) for log in logs]
     if target is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from math import inf
 from os import PathLike
 from typing import Any
@@ -15,7 +15,7 @@ from tvm.s_tir.meta_schedule.runner import RPCRunner
 
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
-from autotvm_opevo._utils.validation import as_seconds
+from autotvm_opevo._utils.validation import AnyPath, as_paths, as_seconds
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import check_shapes, lower, lower_as_imported
 from autotvm_opevo.meta_schedule.compilation import warn_of_untuned
@@ -43,7 +43,7 @@ def compare_logs(
     mod: tvm.IRModule,
     params: Any,
     target: str | dict[str, Any] | tvm.target.Target | None,
-    logs: Sequence[str | PathLike[str]],
+    logs: AnyPath | Iterable[AnyPath],
     *,
     time_limit: float = 180,
     runner: Any = None,
@@ -64,7 +64,7 @@ def compare_logs(
         Its weights; see `compile_network`.
     target : str, dict or tvm.target.Target, optional
         That of the databases' records by default, if they have one in common.
-    logs : sequence of str or path
+    logs : path, or iterable of paths
         Folders of databases. The folder ``best`` in a work directory of `tune_network` has the
         re-measured best.
     time_limit : float
@@ -100,6 +100,7 @@ def compare_logs(
     (['matmul'], True)
     """
     time_limit = as_seconds("time_limit", time_limit)
+    logs = as_paths(logs)
     names = check_logs(logs)
     mod = bind_params(mod, params)
     check_shapes(mod)

@@ -75,6 +75,19 @@ def test_in_a_terminal_a_line_is_written_over(monkeypatch):
     assert len(last) >= len(lines[0])  # nothing of it is left
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_without_a_standard_error_nothing_is_said(monkeypatch, capsys, is_closed):
+    stream = io.StringIO()
+    stream.close()
+    monkeypatch.setattr(sys, "stderr", stream if is_closed else None)
+    monkeypatch.setattr(timeouts, "SILENT", 0.01)
+    said = threading.Event()
+    with say_if_long("counting", lambda: said.set() or ""):
+        assert said.wait(60)
+    assert not capsys.readouterr().out
+
+
 def test_what_is_quick_says_nothing(monkeypatch, capsys):
     monkeypatch.setattr(timeouts, "_busy_until", -math.inf)
     with say_if_long("counting"):

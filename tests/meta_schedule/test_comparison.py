@@ -45,7 +45,7 @@ def test_networks_and_operators_are_timed_in_turn(logs):
 
 
 def test_the_confirmed_best_are_a_log_too_and_one_log_is_compared_with_untuned(logs):
-    comparison = compare_logs(*workloads.mlp(), cpu(), [logs[0] / "best"])
+    comparison = compare_logs(*workloads.mlp(), cpu(), logs[0] / "best")
     assert np.shape(comparison.race.latencies) == (2, 2)
     assert comparison.differing == []
 
