@@ -22,15 +22,14 @@ def _machine_is_measured_once(tmp_path_factory):
     """What it can do at most takes seconds of all its cores to measure, which each run that tunes
     does.
     """
+    base = tmp_path_factory.getbasetemp()  # in that of all processes of a run
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "machine"
+    folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("autotvm_opevo.autotvm.network", "autotvm_opevo.meta_schedule.network"):
             if name in sys.modules:
                 measure = sys.modules[name].measure_roofline
-                patch.setattr(
-                    sys.modules[name],
-                    "measure_roofline",
-                    measured_once(measure, tmp_path_factory.mktemp("machine")),
-                )
+                patch.setattr(sys.modules[name], "measure_roofline", measured_once(measure, folder))
         yield
 
 

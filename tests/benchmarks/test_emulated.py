@@ -63,7 +63,11 @@ def is_refused(task, index):
     return False
 
 
-@pytest.mark.parametrize("pool", TASKS, indirect=True)
+@pytest.mark.parametrize(
+    "pool",
+    [pytest.param(name, marks=[pytest.mark.soak] * (name == "winograd")) for name in TASKS],
+    indirect=True,
+)
 def test_what_cannot_run_is_what_tvm_refuses(pool):
     made = emulated.Pool(pool)
     space = made.task.config_space

@@ -29,7 +29,7 @@ def folder(tmp_path):
 def test_other_devices_help_from_the_first_batch_on(folder, capsys, monkeypatch, sources, pairs):
     monkeypatch.setattr(transfer, "SOURCE_TRIALS", 40)
     transfer.main(
-        [str(folder), "--sources", sources, "--seeds", "3", "--trials", "32", "--workers", "1"]
+        [str(folder), "--sources", sources, "--seeds", "3", "--trials", "8", "--workers", "1"]
     )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{pairs} pairs, 3 seeds"

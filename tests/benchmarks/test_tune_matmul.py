@@ -103,6 +103,7 @@ def test_it_rejects_invalid_arguments_in_one_line(arguments, message, capsys):
     assert capsys.readouterr().err.splitlines()[-1].endswith(f"error: {message}")
 
 
+@pytest.mark.soak
 def test_it_is_a_command():
     command = [sys.executable, "-m", "benchmarks.tune_matmul", "--help"]
     assert (

@@ -28,15 +28,15 @@ def two_rounds(monkeypatch):
 
 def test_an_operator_is_tuned_and_the_same_command_resumes(tmp_path, capfd):
     log = tmp_path / "conv.json"
-    for trials, now in [(4, 4), (8, 4), (8, 0)]:
-        options = ["--trials", str(trials), "--log", str(log), "--seed", "0", *TIMEOUT]
+    for now in (4, 0):
+        options = ["--trials", "4", "--log", str(log), "--seed", "0", *TIMEOUT]
         assert main(["tune", *CONV, *options]) == 0
         printed, errors = capfd.readouterr()
-        assert f"{trials} trials, {now} of them now" in printed
+        assert f"4 trials, {now} of them now" in printed
         assert "outputs match" in printed
         assert "Cannot find" not in errors  # AutoTVM's warning that a record was not applied
-    assert len(log.read_text().splitlines()) == 8
-    assert len(open_logs([log])[0].runs.starts) == 2  # the third had nothing to do
+    assert len(log.read_text().splitlines()) == 4
+    assert len(open_logs([log])[0].runs.starts) == 1  # the second had nothing to do
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "conv.best.json",
         "conv.json",

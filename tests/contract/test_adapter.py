@@ -131,7 +131,10 @@ def assert_resumes(adapter, known, trials, **options):
 
 
 class TestBudget:
-    @pytest.mark.parametrize("task_scheduler", ["gradient", "equal", "round-robin"])
+    @pytest.mark.parametrize(
+        "task_scheduler",
+        ["gradient", *(pytest.param(s, marks=pytest.mark.soak) for s in ("equal", "round-robin"))],
+    )
     def test_each_call_spends_what_is_left_on_new_configurations(self, adapter, task_scheduler):
         known = 0
         for trials in (1, 7, 24):

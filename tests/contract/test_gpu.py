@@ -34,6 +34,7 @@ def gpu(tmp_path_factory):
     return simulated_gpu.environment(tmp_path_factory.mktemp("gpu"))
 
 
+@pytest.mark.soak
 def test_a_gpu_is_taken_and_a_run_resumes_with_cuda_as_its_target(gpu, tmp_path):
     log, best = str(tmp_path / "log.json"), str(tmp_path / "log.best.json")
     tune = "-m", "autotvm_opevo", "tune", *DENSE, "--seed", "0", "--log", log

@@ -66,9 +66,7 @@ def test_the_transforms_correlate_exactly(alpha, r, seed):
 @pytest.mark.parametrize(
     ("image", "kernel", "padding"),
     [
-        ((1, 64, 28, 28), (64, 64, 3, 3), 1),
         ((2, 32, 30, 17), (48, 32, 3, 3), 1),  # images and tiles that do not divide
-        ((1, 32, 29, 32), (32, 32, 3, 3), (0, 1, 2, 3)),
         ((1, 64, 27, 27), (96, 64, 5, 5), 2),
         ((1, 256, 7, 7), (256, 256, 3, 3), 1),  # small tiles
     ],

@@ -100,6 +100,7 @@ def test_examples_on_pages_run_in_their_order(tmp_path):
     run(BLOCKS % (others,), tmp_path, "compiling")
 
 
+@pytest.mark.soak  # pytest runs the same examples
 @pytest.mark.timeout(1800)
 def test_examples_in_docstrings_run(tmp_path):
     run(

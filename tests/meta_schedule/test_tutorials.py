@@ -20,6 +20,7 @@ def test_tune_your_model_prints_what_its_page_says_and_leaves_a_library(
     assert (tmp_path / "model.so").read_bytes().startswith(b"\x7fELF")
 
 
+@pytest.mark.soak
 def test_tune_your_model_takes_a_model_of_the_users(tmp_path, monkeypatch, capsys):
     save_onnx(tmp_path / "mine.onnx")
     options = ["--model", tmp_path / "mine.onnx", "--out", tmp_path]

@@ -76,12 +76,18 @@ def proposals(search, trials, batch):
 
 # In batches of 1, a process is fitted for each proposal.
 @pytest.mark.parametrize(
-    ("seed", "batch"), [(0, 1), (0, 8), (1, 8), pytest.param(1, 1, marks=pytest.mark.soak)]
+    ("seed", "batch", "trials"),
+    [
+        (0, 1, 64),
+        (0, 8, None),
+        (1, 8, None),
+        *(pytest.param(seed, 1, None, marks=pytest.mark.soak) for seed in (0, 1)),
+    ],
 )
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("surrogate", ["gp", None], ids=["gp", "published"])
-def test_opevo_proposes_as_it_did(surrogate, name, seed, batch):
-    recorded = RECORDED[f"{surrogate or 'published'} {name} seed={seed} batch={batch}"]
+def test_opevo_proposes_as_it_did(surrogate, name, seed, batch, trials):
+    recorded = RECORDED[f"{surrogate or 'published'} {name} seed={seed} batch={batch}"][:trials]
     assert (
         proposals(OpEvo(SPACES[name], seed=seed, surrogate=surrogate), len(recorded), batch)
         == recorded
