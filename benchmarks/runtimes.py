@@ -41,7 +41,7 @@ from benchmarks.environment import processor
 # Tuned as the command line does it, and by a package without bundled tuning records, which may have
 # been recorded on such a machine and for such layers.
 TUNED = "tune_network", "without bundled records"
-RIVALS = "ONNX Runtime", "OpenVINO"
+BASELINES = "ONNX Runtime", "OpenVINO"
 PACKAGES = {"TVM": "apache-tvm", "ONNX Runtime": "onnxruntime", "OpenVINO": "openvino"}
 # Seconds before a process times its runs, and of these; at least so many runs; and seconds after
 # which a process hangs.
@@ -58,7 +58,7 @@ COLUMNS = (
     "bound",
     "its operators",
     *TUNED,
-    *RIVALS,
+    *BASELINES,
     "times as fast",
 )
 
@@ -150,7 +150,7 @@ def compare(network: str, options: argparse.Namespace) -> list[str]:
         for variant in TUNED
     }
     known = folder / "timed.json"
-    names = *TUNED, *RIVALS
+    names = *TUNED, *BASELINES
     # for each name the seconds of its processes, with how far the cores were apart
     timed = json.loads(known.read_text()) if known.exists() else {name: [] for name in names}
     _distances.extend(distance for processes in timed.values() for _, distance in processes)
@@ -170,9 +170,9 @@ def as_row(
 ) -> list[str]:
     """A row of the table, of runs of tuning and of the latencies of processes in their turns."""
     medians = {name: statistics.median(latencies) for name, latencies in timed.items()}
-    ratio = min(medians[rival] for rival in RIVALS) / medians[TUNED[0]]
-    turns = zip(timed[TUNED[0]], *(timed[rival] for rival in RIVALS))
-    ratios = [min(rivals) / own for own, *rivals in turns]
+    ratio = min(medians[baseline] for baseline in BASELINES) / medians[TUNED[0]]
+    turns = zip(timed[TUNED[0]], *(timed[baseline] for baseline in BASELINES))
+    ratios = [min(baselines) / own for own, *baselines in turns]
     trials, seconds, bound, operators = (
         statistics.median(run[key] for run in tuned)
         for key in ("trials", "seconds", "bound", "operators")
