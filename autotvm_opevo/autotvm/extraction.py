@@ -1,5 +1,5 @@
-"""Extraction of a Relay network's AutoTVM tasks, how often the network runs each operator, which
-of them layouts connect, and for which others AutoTVM has no template.
+"""Extraction of a Relay network's AutoTVM tasks, how often the network runs each operator, and for
+which others AutoTVM has no template.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from math import prod
 from traceback import walk_tb
 from typing import NamedTuple
 
@@ -29,36 +28,7 @@ from autotvm_opevo.tuning.task_scheduler import Operator
 _TUNABLE = re.compile(r"conv[123]d|dense|matmul|correlation|scatter_elements")
 # Operators that take most of the time of networks, and that have templates for some targets.
 _HEAVY = re.compile(r"conv[123]d|dense|matmul")
-# Operators that keep a layout with blocks of channels, besides those on single elements.
-_KEEP_LAYOUT = {
-    "concatenate",
-    "nn.max_pool2d",
-    "nn.avg_pool2d",
-    "nn.global_max_pool2d",
-    "nn.global_avg_pool2d",
-    "nn.adaptive_max_pool2d",
-    "nn.adaptive_avg_pool2d",
-    "nn.pad",
-    "nn.upsampling",
-    "image.resize2d",
-}
-
 logger = logging.getLogger(__name__)
-
-
-class Connection(NamedTuple):
-    """Two convolutions, by position, of which one reads what the other returns, or whose outputs
-    are added or concatenated.
-
-    If they are `joined`, the consumer's output should have the layout of the producer's, not its
-    input. `size` is in bytes, to transform in a run of the network if the layouts differ; what two
-    operators read counts twice.
-    """
-
-    producer: int
-    consumer: int
-    joined: bool
-    size: int
 
 
 class Extraction(NamedTuple):
@@ -68,7 +38,6 @@ class Extraction(NamedTuple):
     # Tunable ones. A dense layer on a CPU, for example, has two tasks, and the compiler uses the
     # faster one; the first if neither is tuned.
     operators: list[Operator]
-    connections: list[Connection]
     # In words: the convolutions, dense layers and the like without a template, and what helps; and
     # what only TVM's VM can run, since the graph executor cannot. Empty if there is nothing.
     left_out: str
@@ -93,7 +62,6 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
         network, _ = relay.optimize(mod, target=target)
     tasks: dict[tuple[object, ...], Task] = {}
     counts: dict[tuple[tuple[object, ...], ...], int] = {}
-    operator: dict[int, int] = {}  # its position, by structural hash of the fused function
     others: list[tuple[relay.Call, int]] = []
     with autotvm.apply_history_best([]), _failures() as failures:
         for function, count in _fused(network):
@@ -105,7 +73,6 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
             if alternatives:
                 workloads = _default_first(alternatives, function, target)
                 counts[workloads] = counts.get(workloads, 0) + count
-                operator[tvm.ir.structural_hash(function)] = list(counts).index(workloads)
             elif call := _find_tunable(function):
                 others.append((call, count))
         for message in dict.fromkeys(failures):
@@ -122,44 +89,7 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
         Operator(count, tuple(positions[workload] for workload in workloads))
         for workloads, count in counts.items()
     ]
-    connections = _find_connections(network["main"], operator)
-    return Extraction(list(tasks.values()), operators, connections, left_out, _only_vm(network))
-
-
-def _find_connections(network: relay.Function, operator: Mapping[int, int]) -> list[Connection]:
-    """Find the convolutions that layouts connect in a network that is fused and typed, before the
-    compiler chooses layouts; `operator` has the positions of tunable functions, by their structural
-    hash.
-    """
-    sizes: Counter[tuple[int, int, bool]] = Counter()
-    sources: dict[relay.Expr, int] = {}  # the convolution whose layout an expression has
-    for node in nodes(network):
-        if isinstance(node, relay.TupleGetItem) and node.tuple_value in sources:
-            sources[node] = sources[node.tuple_value]
-        if not isinstance(node, relay.Call) or not isinstance(node.op, relay.Function):
-            continue
-        data, others = _parameters(node.op)
-        consumer = operator.get(tvm.ir.structural_hash(node.op)) if data else None
-        if consumer is not None:
-            sources[node] = consumer
-            for parameter, argument in zip(node.op.params, node.args):
-                if argument in sources and parameter in data:
-                    sizes[sources[argument], consumer, False] += _size(argument)
-                if argument in sources and parameter in others:
-                    sizes[sources[argument], consumer, True] += min(_size(argument), _size(node))
-            continue
-        tensors = [
-            tensor
-            for argument in node.args
-            for tensor in (argument.fields if isinstance(argument, relay.Tuple) else [argument])
-            if tensor in sources
-        ]
-        if tensors and _keeps_layout(node.op):
-            first, *joined = tensors
-            sources[node] = sources[first]
-            for other in joined:
-                sizes[sources[first], sources[other], True] += _size(other)
-    return [Connection(*key, size) for key, size in sizes.items() if key[0] != key[1] or not key[2]]
+    return Extraction(list(tasks.values()), operators, left_out, _only_vm(network))
 
 
 def _fused(network: tvm.IRModule) -> list[tuple[relay.Function, int]]:
@@ -337,38 +267,3 @@ def without_tophub() -> Iterator[None]:
             del os.environ[AUTOTVM_TOPHUB_LOC_VAR]
         else:
             os.environ[AUTOTVM_TOPHUB_LOC_VAR] = before
-
-
-def _parameters(function: relay.Function) -> tuple[list[relay.Var], list[relay.Var]]:
-    """The parameters of a fused function that are its convolution's input, and those of its other
-    operators; none without one.
-    """
-    data: list[relay.Var] = []
-    others: list[relay.Var] = []
-    for node in nodes(function.body):
-        if operator_name(node) == "nn.conv2d":
-            data.extend(relay.analysis.free_vars(node.args[0]))
-        elif isinstance(node, relay.Call):
-            others.extend(argument for argument in node.args if isinstance(argument, relay.Var))
-    return (data, others) if data else ([], [])
-
-
-def _keeps_layout(function: relay.Function) -> bool:
-    """Whether the compiler passes a layout on through all operators of a fused function."""
-    names = {operator_name(node) for node in nodes(function.body)} - _KEEP_LAYOUT - {""}
-    patterns = [tvm.ir.Op.get(name).get_attr("TOpPattern") for name in names]
-    return all(
-        pattern is not None and pattern <= relay.op.OpPattern.BROADCAST for pattern in patterns
-    )
-
-
-def _size(expression: relay.Expr) -> int:
-    """Bytes of a tensor, or of the tensors of a tuple, with an extent of 1 where it depends on
-    data.
-    """
-    type_ = expression.checked_type
-    size = 0
-    for tensor in type_.fields if isinstance(type_, relay.TupleType) else [type_]:
-        known = [int(extent) for extent in tensor.shape if isinstance(extent, tvm.tir.IntImm)]
-        size += prod(known) * tvm.DataType(tensor.dtype).bits // 8
-    return size

@@ -259,7 +259,7 @@ class NetworkRun(TuningRun):
         for task in tasks:
             loaded += task.resume(store.by_task[task.key], size, store.confirmed.get(task.key))
         self._unrelated = known - loaded
-        self.best = BestFile(tasks, network, store)
+        self.best = BestFile(tasks, network.operators, store)
         super().__init__(tasks, network.operators, budget, batch, store)
         self.untuned = self.best.had_untuned
 
@@ -277,13 +277,11 @@ class NetworkRun(TuningRun):
         if not isinstance(self._measurer.runner, LocalRunner):
             return
         target = self._tasks[0].task.target
-        roofline = self._measure_bounds(
+        self._measure_bounds(
             partial(call_once, __package__, measure_roofline, str(target)),
             lambda task: work(task.task),
             partial(THIS_MACHINE.cannot_run, target),
         )
-        if roofline:
-            self.best.bandwidth = roofline.bandwidth
 
     def _use_confirmed(self, task: TaskState, best: Record, latency: float) -> str:
         """See `TuningRun`."""
@@ -302,5 +300,4 @@ class NetworkRun(TuningRun):
             best_file=self.best.path,
             rejected=self.store.rejected,
             unrelated=self._unrelated,
-            aligned=self.best.aligned,
         )

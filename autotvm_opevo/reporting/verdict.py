@@ -12,7 +12,7 @@ import numpy as np
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE
 from autotvm_opevo.reporting.tuning_log import Operator, TuningLog
-from autotvm_opevo.tuning.result import EXHAUSTED, UNLIMITED, describe_aligned
+from autotvm_opevo.tuning.result import EXHAUSTED, UNLIMITED
 from autotvm_opevo.tuning.roofline import MAX_UNKNOWN
 
 # Tuning has converged if the last half of the trials brought less, with at least so many trials for
@@ -117,15 +117,13 @@ def _how_good(log: TuningLog, reached: Reached) -> str:
 
 
 def _how_sure(log: TuningLog) -> str:
-    aligned = log.runs.aligned
-    of_file = f" The file of the best has {describe_aligned(aligned)}." if aligned else ""
     if not log.solved:
         return "Unknown: no trial succeeded."
     confirmed = {op: timings for op in log.solved if (timings := op.fastest.confirmation)}
     if not confirmed:
         return (
             "Every best rests on one trial, maybe a lucky one: tune_network times the best "
-            f"again if a run is long enough.{of_file}"
+            "again if a run is long enough."
         )
     noise = np.median([timings.spread for timings in confirmed.values()])
     text = "Every best was re-measured"
@@ -136,7 +134,7 @@ def _how_sure(log: TuningLog) -> str:
     text += f"; timings differ by {noise:.1%}"
     if tied := [operator.name for operator, timings in confirmed.items() if timings.ties]:
         text += f"; another configuration may be as fast for {_some(tied)}"
-    return f"{text}.{of_file}"
+    return f"{text}."
 
 
 def _some(names: Sequence[str]) -> str:

@@ -181,16 +181,6 @@ class ProgressDisplay:
         return f"{tqdm.format_interval(left)} left" if 0 < left < inf else ""
 
 
-def describe_aligned(aligned: int) -> str:
-    """For how many tasks the file of the best has not the fastest, and why.
-
-    >>> describe_aligned(1)
-    '1 task with another record than the fastest, since layout transforms would cost more'
-    """
-    tasks = pluralize(aligned, "task")
-    return f"{tasks} with another record than the fastest, since layout transforms would cost more"
-
-
 @dataclass(frozen=True)
 class TuningResult:
     """Result of tuning a network; ``print`` shows it as a table.
@@ -228,9 +218,6 @@ class TuningResult:
     phases : dict of str to float
         Seconds of this call by phase; "building" while nothing else happens. Phases overlap where
         trials run elsewhere. Empty if unknown.
-    aligned : int
-        Number of tasks of which `best_file` has another record than the fastest, since layout
-        transforms would cost more.
     threads : int
         In which TVM ran the trials on this machine's CPU; 0 if unknown.
     """
@@ -249,7 +236,6 @@ class TuningResult:
     comparison_error: str = ""
     bound: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
-    aligned: int = 0
     threads: int = 0
 
     def __str__(self) -> str:
@@ -272,8 +258,6 @@ class TuningResult:
                 f"at this machine's roofline bounds they would take {milliseconds(self.bound)} ms, "
                 f"{self.bound / self.latency:.0%} of that"
             )
-        if self.aligned:
-            lines.append(describe_aligned(self.aligned))
         if self.rejected:
             malformed = pluralize(self.rejected, "malformed line")
             lines.append(f"{malformed} of {log} moved to {log}.rejected")

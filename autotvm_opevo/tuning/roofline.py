@@ -48,11 +48,6 @@ class Roofline:
     bandwidths: tuple[tuple[float, float], ...] = ()
     threads: int = 0  # in which TVM ran them; 0 if unknown
 
-    @property
-    def bandwidth(self) -> float:
-        """Bytes per second of reading the fewest bytes; 0 if unknown."""
-        return self.bandwidths[0][1] if self.bandwidths else 0.0
-
     def latency(self, flop: float, size: float) -> float:
         """Seconds for `flop` operations on `size` bytes, at least; what caches hold is free."""
         bandwidth = next(

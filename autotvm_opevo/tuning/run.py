@@ -219,7 +219,7 @@ class TuningRun(ABC):
             task.bound = bounds[task.key] = roofline.latency(flop, sizes[task.key])
             if 0 < task.bound == roofline.latency(0.0, sizes[task.key]):
                 memory_bound.append(task.key)
-        self._run_log.write(MachineMeasured(bounds, memory_bound, sizes, roofline.bandwidth))
+        self._run_log.write(MachineMeasured(bounds, memory_bound, sizes))
         self._threads = roofline.threads
         warn_of_thread_mismatch(roofline.threads)
         return roofline

@@ -68,13 +68,12 @@ class TilesKnown(Event):
 
 
 class MachineMeasured(Event):
-    """The seconds that each task takes at least, for which of them the memory is the reason, the
-    bytes of their tensors; and bytes per second of small arrays."""
+    """The seconds that each task takes at least, for which of them the memory is the reason, and
+    the bytes of their tensors."""
 
     bounds: ByTask
     memory_bound: list[str] = msgspec.field(default_factory=list)
     sizes: ByTask = msgspec.field(default_factory=dict)
-    bandwidth: NotNegative = 0.0
 
 
 class MeasuringBegan(Event):
@@ -121,11 +120,9 @@ class RunEnded(Event):
 
 
 class BestWritten(Event):
-    """For how many tasks the file of the best does not have the fastest, as in `TuningResult`; the
-    tasks that it has no record of, though they have some; and those of networks that are better
-    untuned."""
+    """The tasks that the file of the best has no record of, though they have some, and those of
+    networks that are better untuned."""
 
-    aligned: int = 0
     left_out: list[str] = msgspec.field(default_factory=list)
     untuned: list[str] = msgspec.field(default_factory=list)
 
@@ -233,18 +230,16 @@ class Runs:
     phases: dict[str, float] = field(default_factory=dict)
     runs_ended: int = 0
     # By task, the last that is known: see `RunStarted`, `TilesKnown`, `MachineMeasured`, and
-    # `BestConfirmed`. Bandwidths are of small arrays when the bound was measured.
+    # `BestConfirmed`.
     names: dict[str, str] = field(default_factory=dict)
     extents: dict[str, dict[str, int]] = field(default_factory=dict)
     flop: dict[str, float] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
     sizes: dict[str, float] = field(default_factory=dict)
-    bandwidths: dict[str, float] = field(default_factory=dict)
     confirmed: dict[str, BestConfirmed] = field(default_factory=dict)
     memory_bound: set[str] = field(default_factory=set)
     # Of the file of the best: when it was written, 0 if it was not, and see `BestWritten`.
     best_written: float = 0.0
-    aligned: int = 0
     left_out: set[str] = field(default_factory=set)
     untuned: set[str] = field(default_factory=set)
 
@@ -259,7 +254,6 @@ class Runs:
                 bounds = _known(event.bounds)
                 self.bounds.update(bounds)
                 self.sizes.update(_known(event.sizes))
-                self.bandwidths.update(dict.fromkeys(bounds, event.bandwidth))
                 self.memory_bound = (self.memory_bound - bounds.keys()) | {*event.memory_bound}
             elif isinstance(event, MeasuringBegan):
                 self.measuring_since.append(event.time)
@@ -272,7 +266,7 @@ class Runs:
                 for phase, seconds in _known(event.phases).items():
                     self.phases[phase] = self.phases.get(phase, 0.0) + seconds
             elif isinstance(event, BestWritten):
-                self.best_written, self.aligned = event.time, event.aligned
+                self.best_written = event.time
                 self.left_out, self.untuned = {*event.left_out}, {*event.untuned}
             elif isinstance(event, NetworkCompared):
                 self._forget_comparison()
@@ -290,7 +284,6 @@ class Runs:
             self.tuners.append(event.tuner)
         if self.networks[-1:] != [operators]:  # what is known so far is of another network
             self._forget_comparison()
-            self.aligned = 0
         self.networks = [*(network for network in self.networks if network != operators), operators]
         self.flop.update(_known(event.flop))
         self.names.update(event.names)

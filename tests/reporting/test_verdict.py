@@ -20,7 +20,6 @@ from autotvm_opevo.reporting.verdict import MIN_TRIALS, verdict
 from autotvm_opevo.tuning.result import UNLIMITED
 from autotvm_opevo.tuning.run_log import (
     BestConfirmed,
-    BestWritten,
     MachineMeasured,
     MeasuringBegan,
     NetworkCompared,
@@ -177,18 +176,6 @@ def test_a_converged_run_that_made_the_network_no_faster_does_not_advise_its_res
     ):
         record(log, NetworkCompared(0.01, after))
         assert answers(log)["What next?"].startswith(expected)
-
-
-def test_it_says_of_how_much_the_file_of_the_best_has_not_the_fastest(tmp_path):
-    log = write(tmp_path / "log.json", [1.0e-3])
-    assert "file of the best" not in answers(log)["How sure?"]
-    record(log, BestWritten(aligned=2))
-    text = answers(log)["How sure?"]
-    assert "The file of the best has 2 tasks with another record than the fastest" in text
-    record(log, STARTED)  # another network's
-    assert "file of the best" not in answers(log)["How sure?"]
-    record(log, BestWritten(aligned=1), BestWritten(aligned=0))  # by a later run
-    assert "file of the best" not in answers(log)["How sure?"]
 
 
 def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_path, monkeypatch):

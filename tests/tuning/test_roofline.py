@@ -59,4 +59,3 @@ def test_tasks_whose_operations_do_not_limit_them_are_memory_bound(tmp_path):
     assert known.bounds == {"compute": 2.0, "memory": 2.0}
     assert known.memory_bound == {"memory"}
     assert known.sizes == {"compute": 1e6, "memory": 2e9}
-    assert known.bandwidths["memory"] == 1e9
