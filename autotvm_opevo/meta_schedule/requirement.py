@@ -34,6 +34,8 @@ def require_meta_schedule() -> str:
             f"found {tvm} with apache-tvm-ffi {given}, with which it crashes: pip install "
             "'apache-tvm-ffi<0.1.15'"
         )
+    if not find_spec("psutil"):  # which TVM does not install by itself
+        raise ImportError(f"found {tvm}, which cannot tune without psutil: pip install psutil")
     return tvm
 
 

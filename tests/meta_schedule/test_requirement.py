@@ -51,6 +51,11 @@ def test_a_tvm_with_neither(tmp_path):
     )
 
 
+def test_without_what_tvm_counts_cores_with():
+    missing = "import sys; sys.modules['psutil'] = None\n"
+    assert import_after(missing).endswith("cannot tune without psutil: pip install psutil\n")
+
+
 def test_a_version_of_tvm_ffi_that_crashes():
     newer = (
         "import importlib.metadata as metadata; known = metadata.version\n"
