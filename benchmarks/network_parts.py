@@ -230,8 +230,8 @@ def cold(size: float, roofline: Roofline) -> float:
     >>> round(1e6 * cold(1e6, roofline)), cold(1e8, roofline)
     (40, 0.0)
     """
-    (_, fewest), *_ = roofline.bandwidths
-    hot = [fewest, *(speed for read, speed in roofline.bandwidths if read <= size)][-1]
+    known = [speed for read, speed in roofline.bandwidths if read <= size]
+    hot = known[-1] if known else roofline.bandwidths[0][1]
     return size / roofline.bandwidths[-1][1] - size / hot
 
 

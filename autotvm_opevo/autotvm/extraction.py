@@ -28,6 +28,7 @@ from autotvm_opevo.tuning.task_scheduler import Operator
 _TUNABLE = re.compile(r"conv[123]d|dense|matmul|correlation|scatter_elements")
 # Operators that take most of the time of networks, and that have templates for some targets.
 _HEAVY = re.compile(r"conv[123]d|dense|matmul")
+
 logger = logging.getLogger(__name__)
 
 

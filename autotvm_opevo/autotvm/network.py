@@ -50,7 +50,7 @@ from autotvm_opevo.search.base import FIRST_BATCH
 from autotvm_opevo.topology import Factorization
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import Budget, TuningRun
-from autotvm_opevo.tuning.run_log import TilesKnown
+from autotvm_opevo.tuning.run_log import ExtentsKnown
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler, round_size
 from autotvm_opevo.tuning.workers import call_once
 
@@ -88,7 +88,6 @@ def tune_network(
     log_file : str or path
         AutoTVM's log, ``NAME.json``; created if missing, and locked against other processes. Beside
         it, ``NAME.best.json`` gets the best record of each task, also of other networks in the log.
-        Records of convolutions are chosen together with the transforms between their layouts.
     trials : int
         Number of configurations to measure, those in the log included.
     measure_option : dict, optional
@@ -267,13 +266,13 @@ class NetworkRun(TuningRun):
         """See `TuningRun`."""
         extents = {
             task.key: {
-                name: tile.product
-                for name, tile in ((n, knob.whole) for n, knob in task.space.knobs.items())
-                if isinstance(tile, Factorization)
+                name: knob.extent
+                for name, knob in task.space.knobs.items()
+                if isinstance(knob.whole, Factorization)
             }
             for task in self._tasks
         }
-        self._run_log.write(TilesKnown(extents))
+        self._run_log.write(ExtentsKnown(extents))
         if not isinstance(self._measurer.runner, LocalRunner):
             return
         target = self._tasks[0].task.target

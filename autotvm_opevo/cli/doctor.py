@@ -132,11 +132,12 @@ print(threads() if threads else 0)
 gpus = [kind for kind in ("cuda", "rocm", "opencl", "vulkan", "metal") if tvm.device(kind, 0).exist]
 print("llvm" if tvm.get_global_func("target.llvm_version_major", True) else "", *gpus)
 """
-# After the devices, of which a driver may hang; a first kernel may end the process.
+# After the devices, of which a driver may hang; a kernel may end the process.
 _CPU_QUERY = """
 from autotvm_opevo.{adapter}.targets import as_target, local_cpu_target, measure_roofline
-measure_roofline(as_target(local_cpu_target()))
-print(local_cpu_target())
+target = local_cpu_target()
+measure_roofline(as_target(target))
+print(target)
 """
 _GPU_QUERY = """
 from autotvm_opevo.{adapter}.targets import THIS_MACHINE, as_target, local_target
@@ -207,8 +208,8 @@ def _cpu(adapter: str) -> Finding:
         return Finding("CPU", f"no kernel has run within {_PATIENCE} s", False, what_to_do)
     if done.returncode:
         what_to_do = (
-            "it reads 256 MB: build TVM for this processor, or measure on another machine, with an "
-            "RPCRunner and a tracker"
+            "build TVM for this processor, or measure on another machine, with an RPCRunner and a "
+            "tracker; the kernels read 256 MB"
         )
         why = last_line(done.stderr) or f"ended with {done.returncode}"
         return Finding("CPU", f"no kernel runs here: {why}", False, what_to_do)

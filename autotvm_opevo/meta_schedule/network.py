@@ -349,13 +349,11 @@ class NetworkRun(TuningRun):
         """See `TuningRun`."""
         if not isinstance(self._measurer.runner, LocalRunner):
             return
-        roofline = self._measure_bounds(
+        self._measure_bounds(
             partial(call_once, WORKER_MODULE, measure_roofline, self._target),
             lambda task: work(task.mod),
             partial(THIS_MACHINE.cannot_run, self._target),
         )
-        if not roofline:
-            return
         bounds = [o.count * task.bound for o, task in zip(self._operators, self._tasks)]
         for task, bound in zip(self._tasks, bounds):
             is_known = not task.progress.flop or work(task.mod)[0] > 0

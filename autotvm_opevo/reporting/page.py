@@ -168,15 +168,17 @@ def _task(
     name = tasks[0].name
     best = min(task.best for task in tasks)
     rows = [_row(log, log.tasks[key], best, extents) for log in logs]
+    knobs = list(_knobs(tasks, extents))
+    schedules = [text for row in rows for *_, text in row["top"]]
     return {
         "number": number,
         "name": name,
         "target": tasks[0].target,
         "succeeded": best < math.inf,
         "rows": rows,
-        "has_inner_tile": any("?x" in text for row in rows for *_, text in row["top"]),
+        "has_inner_tile": any("?x" in text for text in (*schedules, *(text for *_, text in knobs))),
         "charts": [_embed(plot, name) for plot in progress_plots(key, logs)],
-        "knobs": list(_knobs(tasks, extents)),
+        "knobs": knobs,
     }
 
 

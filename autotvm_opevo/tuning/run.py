@@ -201,9 +201,9 @@ class TuningRun(ABC):
         measure: Callable[[], Roofline],
         work: Callable[[Any], Work],
         cannot_run: Callable[[], ValueError],
-    ) -> Roofline | None:
-        """Measure the roofline, and set how fast each task can be at most, given its work; None if
-        it cannot be measured. `cannot_run` makes the error if the worker process dies of it.
+    ) -> None:
+        """Measure the roofline, if possible, and set how fast each task can be at most, given its
+        work. `cannot_run` makes the error if the worker process dies of it.
         """
         try:
             with say_if_long("measuring how fast this machine is"):
@@ -212,7 +212,7 @@ class TuningRun(ABC):
             raise cannot_run() from error
         except (OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
-            return None
+            return
         bounds, sizes, memory_bound = {}, {}, []
         for task in self._tasks:
             flop, sizes[task.key] = work(task)
@@ -222,7 +222,6 @@ class TuningRun(ABC):
         self._run_log.write(MachineMeasured(bounds, memory_bound, sizes))
         self._threads = roofline.threads
         warn_of_thread_mismatch(roofline.threads)
-        return roofline
 
     def _measure_and_confirm(self) -> None:
         """Begin trials until the deadline, and confirm the best when all have ended."""

@@ -59,7 +59,7 @@ class RunStarted(Event):
     names: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class TilesKnown(Event):
+class ExtentsKnown(Event):
     """The extents of the loops that tiles split, by task and knob: AutoTVM's log has only the inner
     parts of a tile.
     """
@@ -229,7 +229,7 @@ class Runs:
     # Seconds of each phase, in all runs that ended, and their number: what is killed does not.
     phases: dict[str, float] = field(default_factory=dict)
     runs_ended: int = 0
-    # By task, the last that is known: see `RunStarted`, `TilesKnown`, `MachineMeasured`, and
+    # By task, the last that is known: see `RunStarted`, `ExtentsKnown`, `MachineMeasured`, and
     # `BestConfirmed`.
     names: dict[str, str] = field(default_factory=dict)
     extents: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -248,7 +248,7 @@ class Runs:
         for event in events:
             if isinstance(event, RunStarted):
                 self._start(event)
-            elif isinstance(event, TilesKnown):
+            elif isinstance(event, ExtentsKnown):
                 self.extents.update(event.extents)
             elif isinstance(event, MachineMeasured):
                 bounds = _known(event.bounds)

@@ -8,7 +8,7 @@ from tvm.autotvm.measure import MeasureInput, MeasureResult
 
 from autotvm_opevo import report
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.run_log import RunLog, TilesKnown
+from autotvm_opevo.tuning.run_log import ExtentsKnown, RunLog
 
 
 def line(index):
@@ -28,7 +28,7 @@ def log(tmp_path):
 def write_extent(log, extent):
     """In the run log of a log: the extent of the loop that tile_x splits."""
     (task,) = open_logs([log])[0].tasks.values()
-    RunLog(f"{log}.journal").write(TilesKnown({task.run_log_key: {"tile_x": extent}}))
+    RunLog(f"{log}.journal").write(ExtentsKnown({task.run_log_key: {"tile_x": extent}}))
 
 
 def text_of(tmp_path, *logs):

@@ -55,7 +55,7 @@ def test_a_write_error_is_logged_once(tmp_path, caplog):
         {"type": "RunEnded", "phases": {"running": "?"}},
     ]
     + [
-        {"type": "TilesKnown", "extents": extents}
+        {"type": "ExtentsKnown", "extents": extents}
         for extents in (["a"], {"a": [8]}, {"a": {"b": []}})
     ]
     + [
