@@ -39,13 +39,7 @@ from autotvm_opevo.autotvm.targets import (
     work,
 )
 from autotvm_opevo.autotvm.task_state import TaskState
-from autotvm_opevo.autotvm.tuner import (
-    OpEvoTuner,
-    SearchTuner,
-    TunerFactory,
-    can_learn,
-    describe_tuner,
-)
+from autotvm_opevo.autotvm.tuner import OpEvoTuner, SearchTuner, TunerFactory, describe_tuner
 from autotvm_opevo.search.base import FIRST_BATCH
 from autotvm_opevo.topology import Factorization
 from autotvm_opevo.tuning.result import TuningResult
@@ -165,16 +159,9 @@ def tune_network(
             f"task's tuner; {tuner!r} given"
         )
     make_tuner = partial(tuner)  # with the options of one that it is already
-    learns = transfer and can_learn(make_tuner)
     # AutoTVM's draw from the global generator
     seeded = seed is not None and "seed" in inspect.signature(tuner).parameters
     history = as_paths(history)
-    if history and not learns:
-        given = "transfer=False" if not transfer else describe_tuner(make_tuner, None)
-        raise ValueError(
-            "history needs transfer=True and a tuner that learns from it, such as "
-            f"OpEvoTuner; {given} given"
-        )
     known = read_history(history, Path(log_file))
 
     measurer = Measurer(measure_option or default_measure_option(target))
@@ -196,13 +183,19 @@ def tune_network(
             )
             for task, own_seed in zip(network.tasks, seeds[1:])
         ]
-        if learns:
-            own = {state.key for state in states}
-            others = [records for task, records in store.by_task.items() if task not in own]
-            known.add(chain.from_iterable(others))
         kind, batch = make_tuner.func, measurer.batch
         may_search = not isinstance(kind, type) or issubclass(kind, SearchTuner)
         first = states[0].tuner if may_search else None
+        if isinstance(first, SearchTuner) and first.can_transfer:
+            own = {state.key for state in states}
+            others = [records for task, records in store.by_task.items() if task not in own]
+            known.add(chain.from_iterable(others))
+        elif history:
+            given = describe_tuner(make_tuner, None) if transfer else "transfer=False"
+            raise ValueError(
+                "history needs transfer=True and a tuner that learns from it, such as "
+                f"OpEvoTuner; {given} given"
+            )
         # others propose a whole batch, which has to fill the builders where one follows the other
         if isinstance(first, SearchTuner) and (measurer.builds_ahead or first.has_surrogate):
             batch = min(batch, FIRST_BATCH)

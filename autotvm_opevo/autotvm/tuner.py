@@ -356,15 +356,6 @@ class OpEvoTuner(SearchTuner):
         self.transfer = transfer
 
 
-def can_learn(make_tuner: partial[Tuner]) -> bool:
-    """Whether its tuners may learn from other tasks: of a function, nobody knows."""
-    kind, options = make_tuner.func, make_tuner.keywords
-    if not isinstance(kind, type):
-        return True
-    is_bayesian = issubclass(kind, OpEvoTuner) and options.get("surrogate", "gp") == "gp"
-    return is_bayesian and options.get("transfer", True)
-
-
 def describe_tuner(make_tuner: partial[Tuner], seed: int | None, **others: Any) -> str:
     """Name its tuners with their options, others that they get, and the seed.
 

@@ -283,6 +283,7 @@ class TestTransfer:
             ({"transfer": False}, "transfer=False"),
             ({"tuner": autotvm.tuner.GATuner}, "GATuner"),
             ({"tuner": partial(OpEvoTuner, surrogate=None)}, "OpEvoTuner surrogate=None"),
+            ({"tuner": lambda task: autotvm.tuner.GATuner(task)}, "<lambda>"),
         ],
     )
     def test_a_history_that_cannot_be_used_is_refused(self, tmp_path, options, given):
