@@ -68,10 +68,8 @@ def main(arguments: list[str] | None = None) -> None:
             "GFLOPS",
             options.picture,
         )
-    if options.publish:
-        note = text.partition("\n\n")[0]
-        publish.publish(options.publish, text, "demonstration", arguments, summary=note)
-    print(text)
+    note = text.partition("\n\n")[0]
+    publish.publish(options.publish, text, "demonstration", arguments, summary=note)
 
 
 def rebuilt(out: Path, runs: list[dict[str, Any]]) -> list[dict[str, float]]:

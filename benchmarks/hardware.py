@@ -96,9 +96,7 @@ def main(arguments: list[str] | None = None) -> None:
         check_device(tvm.target.Target(options.target), autotvm.LocalRunner())
         file = options.out or Path("tuned") / f"hardware-{kind}.jsonl"
         text = tables(run_all(options, file))
-    if options.publish:
-        publish.publish(options.publish, text, "hardware", arguments)
-    print(text)
+    publish.publish(options.publish, text, "hardware", arguments)
 
 
 def run_all(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:

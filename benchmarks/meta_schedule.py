@@ -103,9 +103,7 @@ def main(arguments: list[str] | None = None) -> None:
         )
     )
     text = "\n\n".join([latencies, ratios, times])
-    if options.publish:
-        publish.publish(options.publish, text, "meta_schedule", arguments, summary=ratios)
-    print(text)
+    publish.publish(options.publish, text, "meta_schedule", arguments, summary=ratios)
 
 
 def repetition(workload: str, seed: int, trials: Sequence[int], builder: str) -> dict[str, Any]:

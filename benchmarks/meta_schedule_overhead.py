@@ -63,9 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
         "Milliseconds per accepted candidate, including the time of rejected ones; "
         f"{options.trials} candidates.\n\n{table}"
     )
-    if options.publish:
-        publish.publish(options.publish, text, "meta_schedule_overhead", arguments)
-    print(text)
+    publish.publish(options.publish, text, "meta_schedule_overhead", arguments)
 
 
 def run(

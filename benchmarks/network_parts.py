@@ -124,9 +124,7 @@ def report(
         f"{markdown.table(COLUMNS, [parts.cells() for parts in measured])}\n\n"
         f"Milliseconds, in {options.threads} threads of {processor()}."
     )
-    if options.publish:
-        publish.publish(options.publish, text, name, arguments)
-    print(text)
+    publish.publish(options.publish, text, name, arguments)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -171,9 +171,7 @@ def main(arguments=None):
         for seed in range(options.seeds)
     ]
     text = table(run_missing(jobs, repetition, options.out, unit="repetition"))
-    if options.publish:
-        publish.publish(options.publish, text, "relax_network", arguments)
-    print(text)
+    publish.publish(options.publish, text, "relax_network", arguments)
 
 
 if __name__ == "__main__":

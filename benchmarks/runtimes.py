@@ -127,15 +127,10 @@ def main(arguments: list[str] | None = None) -> None:
     if far := count_far():
         machine += f" The cores were far apart in {far} of {len(_counted)} processes."
     text = f"{markdown.table(COLUMNS, rows)}\n\n{machine}"
-    if options.publish:
-        # latencies only, and without their ranges, for the width of a page
-        medians = [
-            [row[0], *(cell.partition(" (")[0] for cell in row[5:-1]), row[-1]] for row in rows
-        ]
-        narrow = markdown.table(COLUMNS[:1] + COLUMNS[5:], medians)
-        summary = f"{narrow}\n\n{machine}"
-        publish.publish(options.publish, text, "runtimes", arguments, summary=summary)
-    print(text)
+    # latencies only, and without their ranges, for the width of a page
+    medians = [[row[0], *(cell.partition(" (")[0] for cell in row[5:-1]), row[-1]] for row in rows]
+    summary = f"{markdown.table(COLUMNS[:1] + COLUMNS[5:], medians)}\n\n{machine}"
+    publish.publish(options.publish, text, "runtimes", arguments, summary=summary)
 
 
 def compare(network: str, options: argparse.Namespace) -> list[str]:

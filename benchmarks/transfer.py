@@ -200,9 +200,7 @@ def main(arguments=None):
             )
             curves[name] = np.array(runs).reshape(len(found), options.seeds, options.trials)
     text = tables(found, curves)
-    if options.publish:
-        publish.publish(options.publish, text, "transfer", arguments)
-    print(text)
+    publish.publish(options.publish, text, "transfer", arguments)
 
 
 def tables(found, curves):
