@@ -15,13 +15,19 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import tvm
+from tvm.contrib import graph_executor
+from tvm.contrib.debugger.debug_executor import GraphModuleDebug
+
+from autotvm_opevo.autotvm import local_target, tune_network
+from autotvm_opevo.autotvm.evaluation import build
+from autotvm_opevo.autotvm.folding import fold
+from autotvm_opevo.autotvm.targets import as_target
+from autotvm_opevo.networks import relay
 from benchmarks.network_parts import RUNS, SECONDS, Parts, add_options, report, save
 from benchmarks.runtimes import time_runs
-
-if TYPE_CHECKING:
-    from tvm.contrib.debugger.debug_executor import GraphModuleDebug
 
 NETWORKS = "alexnet", "resnet-18", "resnet-50", "mobilenet", "squeezenet"
 # Measurements of an operator alone.
@@ -46,16 +52,6 @@ def main(arguments: list[str] | None = None) -> None:
 
 def measure(network: str, trials: int, seed: int, target: str | None) -> Parts:
     """Tune a network, and time its parts."""
-    import tvm
-    from tvm.contrib import graph_executor
-    from tvm.contrib.debugger.debug_executor import GraphModuleDebug
-
-    from autotvm_opevo.autotvm import local_target, tune_network
-    from autotvm_opevo.autotvm.evaluation import build
-    from autotvm_opevo.autotvm.folding import fold
-    from autotvm_opevo.autotvm.targets import as_target
-    from autotvm_opevo.networks import relay
-
     (mod, params), device = relay.network(network), tvm.cpu()
     on = as_target(target or local_target())
     with tempfile.TemporaryDirectory() as folder:

@@ -43,9 +43,8 @@ from benchmarks.environment import processor
 TUNED = "tune_network", "without bundled records"
 BASELINES = "ONNX Runtime", "OpenVINO"
 PACKAGES = {"TVM": "apache-tvm", "ONNX Runtime": "onnxruntime", "OpenVINO": "openvino"}
-# Seconds before a process times its runs, and of these; at least so many runs; and seconds after
-# which a process hangs.
-_WARM_UP, _SECONDS, _MIN_RUNS, _TIMEOUT = 1.0, 2.0, 10, 600.0
+# Seconds before a process times its runs, and of these; and seconds after which a process hangs.
+_WARM_UP, _SECONDS, _TIMEOUT = 1.0, 2.0, 600.0
 # Of a process, while the cores are farther apart than this many times the nearest that they were.
 _ATTEMPTS, _FAR = 5, 2.0
 # Of all attempts, and the larger of each process that counts, those of earlier runs too.
@@ -274,14 +273,16 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
     return {**os.environ, "TVM_NUM_THREADS": str(options.threads)}
 
 
-def time_runs(run: Callable[[], Any]) -> float:
-    """Median seconds of a run, warm."""
-    end = time.monotonic() + _WARM_UP
+def time_runs(
+    run: Callable[[], Any], warm_up: float = _WARM_UP, seconds: float = _SECONDS, least: int = 10
+) -> float:
+    """Median seconds of a run, after a warm-up, over some seconds and at least so many runs."""
+    end = time.monotonic() + warm_up
     while time.monotonic() < end:
         run()
     latencies: list[float] = []
-    end = time.monotonic() + _SECONDS
-    while len(latencies) < _MIN_RUNS or time.monotonic() < end:
+    end = time.monotonic() + seconds
+    while len(latencies) < least or time.monotonic() < end:
         start = time.perf_counter()
         run()
         latencies.append(time.perf_counter() - start)
