@@ -30,33 +30,28 @@ from benchmarks.network_parts import RUNS, SECONDS, Parts, add_options, report, 
 from benchmarks.runtimes import time_runs
 
 NETWORKS = "alexnet", "resnet-18", "resnet-50", "mobilenet", "squeezenet"
-# Measurements of an operator alone.
-_REPEAT = 5
+# To tune a network; and measurements of an operator alone.
+_TRIALS, _REPEAT = 200, 5
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Say what a network adds to its operators.")
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=NETWORKS)
-    parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--target", help="(default: this machine's)")
     add_options(parser)
     options = parser.parse_args(arguments)
     os.environ["TVM_NUM_THREADS"] = str(options.threads)  # before TVM starts them
-    measured = [
-        save(measure(name, options.trials, options.seed, options.target), options.out)
-        for name in options.networks
-    ]
+    measured = [save(measure(name, options.target), options.out) for name in options.networks]
     report(measured, "network_parts_relay", options, arguments)
 
 
-def measure(network: str, trials: int, seed: int, target: str | None) -> Parts:
+def measure(network: str, target: str | None) -> Parts:
     """Tune a network, and time its parts."""
     (mod, params), device = relay.network(network), tvm.cpu()
     on = as_target(target or local_target())
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.json"
-        result = tune_network(mod, params, on, log, trials=trials, seed=seed, evaluate=False)
+        result = tune_network(mod, params, on, log, trials=_TRIALS, seed=0, evaluate=False)
         assert result.best_file is not None
         library = build(fold(mod, params), on, result.best_file)
         run = graph_executor.GraphModule(library["default"](device)).run

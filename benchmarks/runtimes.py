@@ -87,12 +87,6 @@ def main(arguments: list[str] | None = None) -> None:
         "--time-limit", type=float, default=300.0, help="of tuning, in seconds (default: 300)"
     )
     parser.add_argument(
-        "--trials",
-        type=int,
-        default=0,
-        help="of tuning, besides the time limit (default: no limit)",
-    )
-    parser.add_argument(
         "--threads", type=int, default=len(os.sched_getaffinity(0)), help="(default: all cores)"
     )
     parser.add_argument(
@@ -105,7 +99,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.time:
         print(json.dumps(time_runs(RUNTIMES[options.time[0]](options.time[1], options.threads))))
         return
-    names = "repeats", "time_limit", "trials", "threads", "target"
+    names = "repeats", "time_limit", "threads", "target"
     versions = ", ".join(f"{name} {version(package)}" for name, package in PACKAGES.items())
     used = {
         **{name: vars(options)[name] for name in names},
@@ -225,18 +219,13 @@ def tune(model: Path, folder: Path, seed: int, options: argparse.Namespace) -> d
         # its log would give a run that was stopped all of the time again
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        code = (
-            "import sys; from benchmarks.runtimes import tune_and_export; "
-            f"tune_and_export({str(model)!r}, {str(folder)!r}, {seed}, {options.time_limit}, "
-            f"{options.trials}, {options.target!r})"
-        )
+        arguments = str(model), str(folder), seed, options.time_limit, options.target
+        code = f"from benchmarks.runtimes import tune_and_export; tune_and_export{arguments}"
         subprocess.run([sys.executable, "-c", code], check=True, env=_environment(options))
     return dict(json.loads(result.read_text()))
 
 
-def tune_and_export(
-    model: str, folder: str, seed: int, time_limit: float, trials: int, target: str
-) -> None:
+def tune_and_export(model: str, folder: str, seed: int, time_limit: float, target: str) -> None:
     """In a new process, tune into a folder of a variant's; it tunes as the command line does."""
     from autotvm_opevo.meta_schedule import compile_network, strategy, tune_network
     from autotvm_opevo.meta_schedule.targets import local_cpu_target
@@ -248,14 +237,7 @@ def tune_and_export(
     mod, params = relax.model_file(model)
     target, work_dir = target or local_cpu_target(), Path(folder) / "log"
     result = tune_network(
-        mod,
-        params,
-        target,
-        work_dir,
-        trials or UNLIMITED,
-        time_limit=time_limit,
-        seed=seed,
-        evaluate=False,
+        mod, params, target, work_dir, UNLIMITED, time_limit=time_limit, seed=seed, evaluate=False
     )
     compile_network(mod, params, target, result.best_file).export_library(
         str(Path(folder) / "network.so")
@@ -290,11 +272,7 @@ def time_runs(
 
 
 def _inputs(shape: Any) -> Any:
-    return (
-        np.random.default_rng(0)
-        .standard_normal([int(extent) for extent in shape])
-        .astype("float32")
-    )
+    return np.random.default_rng(0).standard_normal([*map(int, shape)]).astype("float32")
 
 
 def load_tvm(file: str) -> tuple[Any, Callable[[], Any]]:

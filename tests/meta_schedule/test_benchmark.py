@@ -54,9 +54,10 @@ def test_the_parts_of_the_overhead_are_within_the_whole(target):
 
 
 @pytest.mark.soak
-def test_networks_are_tuned_by_each_method_and_their_outputs_agree():
+def test_networks_are_tuned_by_each_method_and_their_outputs_agree(monkeypatch):
+    monkeypatch.setattr(relax_network, "DEFAULT_TRIALS", 8)
     methods = list(relax_network.METHODS)
-    run = {"network": "mlp", "trials": 8, "relax_trials": 8, "seed": 1, "methods": methods}
+    run = {"network": "mlp", "trials": 8, "seed": 1, "methods": methods}
     run.update(relax_network.repetition(run))
     assert run["seconds"].keys() == relax_network.METHODS.keys()
     assert run["milliseconds"].keys() == {"untuned", *relax_network.METHODS}
