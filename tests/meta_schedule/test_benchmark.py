@@ -13,10 +13,10 @@ from benchmarks.workloads import WORKLOADS, matmul
 def test_a_repetition_times_every_strategy_s_best_schedules(monkeypatch):
     monkeypatch.setitem(WORKLOADS, "MM1", lambda: matmul(32, 32, 32))
     runs = [
-        {"workload": "MM1", "results": meta_schedule.repetition("MM1", seed, [2, 4], "quick")}
-        for seed in range(2)
+        {"workload": "MM1", "seed": seed, "trials": [2, 4], "builder": "quick"} for seed in range(2)
     ]
     for run in runs:
+        run.update(meta_schedule.repetition(run))
         assert list(run["results"]) != list(meta_schedule.STRATEGIES) or run is runs[0]
         for result in run["results"].values():
             assert len(result["latencies"]) >= 4
