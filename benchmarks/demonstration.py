@@ -62,12 +62,8 @@ def main(arguments: list[str] | None = None) -> None:
     gflops = rebuilt(options.out, runs)
     text = table(runs, gflops)
     if options.picture:
-        plots.draw_pairs(
-            [(now[BASELINE], now[OURS]) for now in gflops],
-            (BASELINE, OURS),
-            "GFLOPS",
-            options.picture,
-        )
+        pairs = [(now[BASELINE], now[OURS]) for now in gflops]
+        plots.draw_pairs(pairs, (BASELINE, OURS), "GFLOPS", options.picture)
     note = text.partition("\n\n")[0]
     publish.publish(options.publish, text, "demonstration", arguments, summary=note)
 

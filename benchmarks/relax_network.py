@@ -61,21 +61,10 @@ def tune_relax(mod, params, folder, trials, seed, **options):
 
 def tune_relax_quickly(mod, params, folder, trials, seed):
     """The same with our builder and runner, and rounds in which every task has its turn."""
-    tasks = len(
-        ms.relax_integration.extract_tasks(
-            lower_as_imported(bind_params(mod, params), cpu()), cpu()
-        )
-    )
-    return tune_relax(
-        mod,
-        params,
-        folder,
-        trials,
-        seed,
-        num_trials_per_iter=min(64, max(1, trials // tasks)),
-        builder=LocalBuilder(link=True),
-        runner=LocalRunner(),
-    )
+    lowered = lower_as_imported(bind_params(mod, params), cpu())
+    size = min(64, max(1, trials // len(ms.relax_integration.extract_tasks(lowered, cpu()))))
+    ours = {"builder": LocalBuilder(link=True), "runner": LocalRunner()}
+    return tune_relax(mod, params, folder, trials, seed, num_trials_per_iter=size, **ours)
 
 
 def tune_ours(mod, params, folder, trials, seed, **options):

@@ -181,20 +181,15 @@ def main(arguments=None):
         )
         parser.error(f"needs {least}, named KERNEL_DEVICE.npz or KERNEL-SHAPE.npz")
     curves = {}
+    score = partial(curve, trials=options.trials, mislead=options.mislead)
     with ProcessPoolExecutor(options.workers) as pool:
-        for name, mislead, used in (("alone", "", False), ("transfer", options.mislead, True)):
+        for name, used in (("alone", False), ("transfer", True)):
             jobs = [
                 (target, others if used else (), seed)
                 for target, others in found
                 for seed in range(options.seeds)
             ]
-            runs = list(
-                pool.map(
-                    partial(curve, trials=options.trials, mislead=mislead),
-                    jobs,
-                    chunksize=options.seeds,
-                )
-            )
+            runs = list(pool.map(score, jobs, chunksize=options.seeds))
             curves[name] = np.array(runs).reshape(len(found), options.seeds, options.trials)
     text = tables(found, curves)
     publish.publish(options.publish, text, "transfer", arguments)
