@@ -81,9 +81,8 @@ def main(
             tuner: np.concatenate([runs[tuner] for runs in merged.values()]) for tuner in shown
         }
         plots.draw(together, f"{len(merged)} search spaces", options.picture)
-    if options.publish:
-        publish.publish(options.publish, text, name, arguments, summary(results))
-    print(text)
+    short = summary(results) if options.publish else None  # takes as long as the tables
+    publish.publish(options.publish, text, name, arguments, short)
 
 
 if __name__ == "__main__":

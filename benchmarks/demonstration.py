@@ -62,16 +62,10 @@ def main(arguments: list[str] | None = None) -> None:
     gflops = rebuilt(options.out, runs)
     text = table(runs, gflops)
     if options.picture:
-        plots.draw_pairs(
-            [(now[BASELINE], now[OURS]) for now in gflops],
-            (BASELINE, OURS),
-            "GFLOPS",
-            options.picture,
-        )
-    if options.publish:
-        note = text.partition("\n\n")[0]
-        publish.publish(options.publish, text, "demonstration", arguments, summary=note)
-    print(text)
+        pairs = [(now[BASELINE], now[OURS]) for now in gflops]
+        plots.draw_pairs(pairs, (BASELINE, OURS), "GFLOPS", options.picture)
+    note = text.partition("\n\n")[0]
+    publish.publish(options.publish, text, "demonstration", arguments, summary=note)
 
 
 def rebuilt(out: Path, runs: list[dict[str, Any]]) -> list[dict[str, float]]:

@@ -322,9 +322,7 @@ def main(arguments: list[str] | None = None) -> None:
         results = relative_to_best(found, read(options.out / "runs.jsonl"))
         text, short = tables(results, options.tuners[:1]), summary(results)
         (options.out / "tables.md").write_text(text)
-    if options.publish:
-        publish.publish(options.publish, text, "emulated", arguments, summary=short)
-    print(text)
+    publish.publish(options.publish, text, "emulated", arguments, summary=short)
 
 
 if __name__ == "__main__":

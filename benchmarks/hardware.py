@@ -29,44 +29,20 @@ from benchmarks.resume import in_turn, read, run_missing
 
 # The last is not a tuner but numpy's product, on a CPU.
 TUNERS = [
-    "G-BFS",
-    "N-A2C",
-    "XGB",
-    "OpEvo-published",
-    "OpEvo",
-    "GA",
-    "Random",
-    "Grid",
-    "Droplet",
-    "NoSE",
-    "library",
+    *("G-BFS", "N-A2C", "XGB", "OpEvo-published", "OpEvo"),
+    *("GA", "Random", "Grid", "Droplet", "NoSE", "library"),
 ]
-# Tables 1 to 3, Nvidia GTX 1080Ti: mean and standard deviation of TFLOPS after 500 trials. The
-# paper's AutoTVM is XGBTuner.
+# Tables 1 to 3, Nvidia GTX 1080Ti: TFLOPS after 500 trials, mean ± standard deviation, of G-BFS,
+# N-A2C, AutoTVM (its XGBTuner) and OpEvo.
 PAPER = {
-    "MM1": {
-        "G-BFS": (7.22, 0.04),
-        "N-A2C": (6.39, 0.61),
-        "XGB": (4.86, 0.18),
-        "OpEvo-published": (6.89, 0.58),
-    },
-    "MM2": {
-        "G-BFS": (7.80, 0.57),
-        "N-A2C": (7.00, 0.90),
-        "XGB": (7.39, 0.20),
-        "OpEvo-published": (7.90, 0.84),
-    },
-    "MM3": {
-        "G-BFS": (6.98, 0.24),
-        "N-A2C": (6.77, 0.25),
-        "XGB": (6.91, 0.21),
-        "OpEvo-published": (6.89, 0.18),
-    },
-    "BMM1": {"XGB": (4.30, 0.47), "OpEvo-published": (5.46, 0.02)},
-    "BMM2": {"XGB": (5.11, 0.37), "OpEvo-published": (5.65, 0.03)},
-    "BMM3": {"XGB": (4.34, 0.75), "OpEvo-published": (4.82, 0.06)},
-    "C1": {"XGB": (3.36, 0.73), "OpEvo-published": (3.62, 0.46)},
-    "C2": {"XGB": (6.33, 0.45), "OpEvo-published": (8.00, 0.39)},
+    "MM1": ("7.22 ± 0.04", "6.39 ± 0.61", "4.86 ± 0.18", "6.89 ± 0.58"),
+    "MM2": ("7.80 ± 0.57", "7.00 ± 0.90", "7.39 ± 0.20", "7.90 ± 0.84"),
+    "MM3": ("6.98 ± 0.24", "6.77 ± 0.25", "6.91 ± 0.21", "6.89 ± 0.18"),
+    "BMM1": ("", "", "4.30 ± 0.47", "5.46 ± 0.02"),
+    "BMM2": ("", "", "5.11 ± 0.37", "5.65 ± 0.03"),
+    "BMM3": ("", "", "4.34 ± 0.75", "4.82 ± 0.06"),
+    "C1": ("", "", "3.36 ± 0.73", "3.62 ± 0.46"),
+    "C2": ("", "", "6.33 ± 0.45", "8.00 ± 0.39"),
 }
 # Seconds for one build, and for one run: on a GPU, AutoTVM fills 0.7 GB at random for each of C1's.
 _TIMEOUT, _GPU_TIMEOUT = 10, 30
@@ -96,25 +72,16 @@ def main(arguments: list[str] | None = None) -> None:
         check_device(tvm.target.Target(options.target), autotvm.LocalRunner())
         file = options.out or Path("tuned") / f"hardware-{kind}.jsonl"
         text = tables(run_all(options, file))
-    if options.publish:
-        publish.publish(options.publish, text, "hardware", arguments)
-    print(text)
+    publish.publish(options.publish, text, "hardware", arguments)
 
 
 def run_all(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
     """The results of all runs; those missing from the file are executed, and appended as they
     finish.
     """
-    about = environment(options.target)
+    about = {"trials": options.trials, "target": options.target, **environment(options.target)}
     jobs = [
-        {
-            "operator": operator,
-            "tuner": tuner,
-            "seed": seed,
-            "trials": options.trials,
-            "target": options.target,
-            **about,
-        }
+        {"operator": operator, "tuner": tuner, "seed": seed, **about}
         for seed in range(options.repeats)
         for operator in options.operators
         for tuner in in_turn(options.tuners, seed)
@@ -126,15 +93,10 @@ def _measure_option(target: tvm.target.Target) -> dict[str, Any]:
     """AutoTVM's builder and runner; devices other than CPUs take longer to reach full speed."""
     is_cpu = target.kind.name == "llvm"
     timeout = _TIMEOUT if is_cpu else _GPU_TIMEOUT
-    effort = {
-        "number": 1,
-        "repeat": 3,
-        "min_repeat_ms": 50 if is_cpu else 150,
-        "cooldown_interval": 0,
-    }
+    effort = {"number": 1, "repeat": 3, "min_repeat_ms": 50 if is_cpu else 150}
     return autotvm.measure_option(
         builder=autotvm.LocalBuilder(timeout=timeout),
-        runner=autotvm.LocalRunner(timeout=timeout, **effort),
+        runner=autotvm.LocalRunner(timeout=timeout, cooldown_interval=0, **effort),
     )
 
 
@@ -187,11 +149,11 @@ def tables(runs: list[dict[str, Any]]) -> str:
     trials = sorted({run["trials"] for run in runs})
     kind = tvm.target.Target(first["target"]).kind.name
     rows = []
-    for operator in PAPER:
+    for operator, paper in PAPER.items():
         if any((operator, tuner) in by for tuner in names):
             row = [[run["tflops"] for run in by[operator, tuner]] for tuner in names]
             cells = [_mean(values, _decimals(row)) for values in row]
-            rows.append([operator, *cells, *_paper(operator)])
+            rows.append([operator, *cells, *paper])
     times = []
     for tuner in (name for name in names if name != "library"):
         mine = [run for run in runs if run["tuner"] == tuner]
@@ -210,14 +172,6 @@ def tables(runs: list[dict[str, Any]]) -> str:
         f"runs{'.' if kind == 'cuda' else '; the operators are smaller than on a GPU.'}\n\n"
         f"{markdown.table(head, rows)}\n\n{markdown.table(columns, times)}"
     )
-
-
-def _paper(operator: str) -> list[str]:
-    results = PAPER[operator]
-    return [
-        "{:.2f} ± {:.2f}".format(*results[t]) if t in results else ""
-        for t in ("G-BFS", "N-A2C", "XGB", "OpEvo-published")
-    ]
 
 
 def _decimals(row: list[list[float]]) -> int:

@@ -99,12 +99,9 @@ class Landscape:
         """Milliseconds and error number of a configuration; those not in the table fail to
         instantiate.
         """
-        row = self._rows.get(index)
-        return (
-            (float("nan"), INSTANTIATION_ERROR)
-            if row is None
-            else (float(self.time[row]), int(self.error[row]))
-        )
+        if (row := self._rows.get(index)) is None:
+            return float("nan"), INSTANTIATION_ERROR
+        return float(self.time[row]), int(self.error[row])
 
 
 def load(path: str | PathLike[str]) -> Landscape:

@@ -79,77 +79,54 @@ def main(arguments: list[str] | None = None) -> None:
     )
     publish.add_option(parser)
     options = parser.parse_args(arguments)
-    about = environment("llvm")
+    about = {"trials": options.trials, "builder": options.builder, **environment("llvm")}
     jobs = [
-        {
-            "workload": workload,
-            "seed": seed,
-            "trials": options.trials,
-            "builder": options.builder,
-            **about,
-        }
+        {"workload": workload, "seed": seed, **about}
         for seed in range(options.seeds)
         for workload in options.workloads
     ]
     import_tensor_intrinsics()  # not in the time of the first strategy
-    latencies, ratios, times = tables(
-        run_missing(
-            jobs,
-            lambda job: {
-                "results": repetition(job["workload"], job["seed"], job["trials"], job["builder"])
-            },
-            options.out,
-            unit="repetition",
-        )
-    )
+    runs = run_missing(jobs, repetition, options.out, unit="repetition")
+    latencies, ratios, times = tables(runs)
     text = "\n\n".join([latencies, ratios, times])
-    if options.publish:
-        publish.publish(options.publish, text, "meta_schedule", arguments, summary=ratios)
-    print(text)
+    publish.publish(options.publish, text, "meta_schedule", arguments, summary=ratios)
 
 
-def repetition(workload: str, seed: int, trials: Sequence[int], builder: str) -> dict[str, Any]:
+def repetition(job: dict[str, Any]) -> dict[str, Any]:
     """Run every strategy once, each first in turn, and time its best schedules again, in
     seconds.
     """
     results: dict[str, dict[str, Any]] = {}
     bests: dict[tuple[str, int], Any] = {}
-    for name in in_turn([*STRATEGIES], seed):
-        best, results[name] = tuned(workload, seed, trials, builder, STRATEGIES[name](seed))
+    for name in in_turn([*STRATEGIES], job["seed"]):
+        best, results[name] = tuned(job, STRATEGIES[name](job["seed"]))
         bests.update({(name, n): mod for n, mod in best.items()})
     latencies = time_in_turn(list(bests.values()))
     for (name, n), latency in zip(bests, latencies):
         results[name].setdefault("retimed", {})[str(n)] = latency
-    return results
+    return {"results": results}
 
 
-def tuned(
-    workload: str, seed: int, trials: Sequence[int], builder: str, options: dict[str, Any]
-) -> tuple[dict[int, Any], dict[str, Any]]:
+def tuned(job: dict[str, Any], options: dict[str, Any]) -> tuple[dict[int, Any], dict[str, Any]]:
     """Tune once; return the best schedule after each number of trials, and the measurements."""
     measured: list[tuple[float, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.ERROR)
         start = time.perf_counter()
-        with ms.Profiler() as profiler:
-            ms.tune_tir(
-                WORKLOADS[workload](),
-                cpu(),
-                folder,
-                max(trials),
-                **_builder_and_runner(builder),
-                measure_callbacks=[
-                    *ms.MeasureCallback.create("default"),
-                    RecordMeasurements(measured),
-                ],
-                seed=seed + 1,
-                **options,
-            )
+        ms.tune_tir(
+            WORKLOADS[job["workload"]](),
+            cpu(),
+            folder,
+            max(job["trials"]),
+            **_builder_and_runner(job["builder"]),
+            measure_callbacks=[*ms.MeasureCallback.create("default"), RecordMeasurements(measured)],
+            seed=job["seed"] + 1,
+            **options,
+        )
         elapsed = time.perf_counter() - start
     latencies = [latency for latency, _ in measured]
-    best = {n: measured[int(np.argmin(latencies[:n]))][1] for n in trials}
-    parts = {name: float(spent) for name, spent in profiler.get().items()}
-    return best, {"latencies": latencies, "seconds": elapsed, "parts": parts}
+    best = {n: measured[int(np.argmin(latencies[:n]))][1] for n in job["trials"]}
+    return best, {"latencies": latencies, "seconds": elapsed}
 
 
 def time_in_turn(mods: Sequence[tvm.IRModule]) -> list[float]:
@@ -255,15 +232,8 @@ def _tuning_times(results: Results) -> str:
     rows = []
     for workload, mine in results.items():
         times = [[of[name]["seconds"] for of in mine] for name in STRATEGIES]
-        rows.append(
-            [
-                workload,
-                *(
-                    f"{np.mean(s):.0f} ± {np.std(s, ddof=1 if len(s) > 1 else 0):.0f}"
-                    for s in times
-                ),
-            ]
-        )
+        cells = [f"{np.mean(s):.0f} ± {np.std(s, ddof=min(1, len(s) - 1)):.0f}" for s in times]
+        rows.append([workload, *cells])
     return markdown.table(
         ["workload", *(f"{name} (seconds of tuning)" for name in STRATEGIES)], rows
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import defaultdict
+from itertools import product
 from typing import Any
 from unittest import mock
 
@@ -22,6 +23,7 @@ from autotvm_opevo.meta_schedule import space as spaces
 from benchmarks import markdown, publish
 from benchmarks.workloads import PAPER, cpu
 
+_TRIALS, _WORKLOADS = 128, ("MM1", "BMM1", "C1", "C2")
 SURROGATES = {"OpEvo-published": None, "OpEvo": "gp"}
 _HEAD = [
     "target",
@@ -31,6 +33,7 @@ _HEAD = [
     "TVM applies the trace",
     "TVM's postprocessors",
     "in all",
+    "rejected per accepted",
 ]
 TARGETS = {"llvm": cpu(), "cuda": tvm.target.Target("nvidia/nvidia-h100")}
 
@@ -39,33 +42,22 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description="Measure the overhead of OpEvoStrategy per candidate."
     )
-    parser.add_argument("--trials", type=int, default=128)
-    parser.add_argument(
-        "--workloads", nargs="+", default=["MM1", "BMM1", "C1", "C2"], choices=list(PAPER)
-    )
     publish.add_option(parser)
     options = parser.parse_args(arguments)
     rows = []
-    for target in TARGETS:
-        for workload in options.workloads:
-            for name, surrogate in SURROGATES.items():
-                spent, tried = run(workload, target, surrogate, options.trials)
-                search = spent["in all"] - spent["candidate"]
-                after = spent["candidate"] - spent["apply"]
-                parts = [
-                    1e3 * seconds / options.trials
-                    for seconds in (search, spent["apply"], after, spent["in all"])
-                ]
-                figures = [f"{part:.1f}" for part in parts]
-                rows.append([target, workload, name, *figures, f"{tried / options.trials - 1:.1f}"])
-    table = markdown.table([*_HEAD, "rejected per accepted"], rows)
+    for target, workload, name in product(TARGETS, _WORKLOADS, SURROGATES):
+        spent, tried = run(workload, target, SURROGATES[name], _TRIALS)
+        search = spent["in all"] - spent["candidate"]
+        after = spent["candidate"] - spent["apply"]
+        parts = search, spent["apply"], after, spent["in all"]
+        figures = [f"{1e3 * seconds / _TRIALS:.1f}" for seconds in parts]
+        rows.append([target, workload, name, *figures, f"{tried / _TRIALS - 1:.1f}"])
+    table = markdown.table(_HEAD, rows)
     text = (
         "Milliseconds per accepted candidate, including the time of rejected ones; "
-        f"{options.trials} candidates.\n\n{table}"
+        f"{_TRIALS} candidates.\n\n{table}"
     )
-    if options.publish:
-        publish.publish(options.publish, text, "meta_schedule_overhead", arguments)
-    print(text)
+    publish.publish(options.publish, text, "meta_schedule_overhead", arguments)
 
 
 def run(

@@ -196,9 +196,7 @@ def main(arguments=None):
     ]
     run = partial(repetition, tophub=options.tophub)
     text = table(run_missing(jobs, run, options.out, unit="repetition"))
-    if options.publish:
-        publish.publish(options.publish, text, "network", arguments)
-    print(text)
+    publish.publish(options.publish, text, "network", arguments)
 
 
 if __name__ == "__main__":

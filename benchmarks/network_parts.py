@@ -29,11 +29,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tvm
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo.tuning.roofline import Roofline
 from benchmarks import markdown, plots, publish, resume
 from benchmarks.environment import processor
+from benchmarks.runtimes import load_tvm, time_runs
 
 COLUMNS = (
     "network",
@@ -124,9 +126,7 @@ def report(
         f"{markdown.table(COLUMNS, [parts.cells() for parts in measured])}\n\n"
         f"Milliseconds, in {options.threads} threads of {processor()}."
     )
-    if options.publish:
-        publish.publish(options.publish, text, name, arguments)
-    print(text)
+    publish.publish(options.publish, text, name, arguments)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -144,10 +144,6 @@ def main(arguments: list[str] | None = None) -> None:
 
 def measure(folder: Path, roofline: Roofline) -> Parts:
     """The parts of an exported network."""
-    import tvm
-
-    from benchmarks.runtimes import load_tvm, time_runs
-
     tuned = json.loads((folder / "tuned.json").read_text())["operators"]
     machine, run = load_tvm(str(folder / "network.so"))
     whole = time_runs(run)
@@ -180,7 +176,7 @@ def time_parts(
         call = f"{number} {name}"
         in_sequence[call].append(time.perf_counter() - begin)
         if time_hot:
-            hot[call] = _again(lambda: function(*arguments), seconds)
+            hot[call] = time_runs(lambda: function(*arguments), 0.0, seconds, least=5)
         number += 1
         return 0
 
@@ -233,16 +229,6 @@ def cold(size: float, roofline: Roofline) -> float:
     known = [speed for read, speed in roofline.bandwidths if read <= size]
     hot = known[-1] if known else roofline.bandwidths[0][1]
     return size / roofline.bandwidths[-1][1] - size / hot
-
-
-def _again(run: Callable[[], Any], seconds: float) -> float:
-    latencies: list[float] = []
-    end = time.perf_counter() + seconds
-    while len(latencies) < 5 or time.perf_counter() < end:
-        begin = time.perf_counter()
-        run()
-        latencies.append(time.perf_counter() - begin)
-    return statistics.median(latencies)
 
 
 if __name__ == "__main__":

@@ -15,52 +15,43 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import tvm
+from tvm.contrib import graph_executor
+from tvm.contrib.debugger.debug_executor import GraphModuleDebug
+
+from autotvm_opevo.autotvm import local_target, tune_network
+from autotvm_opevo.autotvm.evaluation import build
+from autotvm_opevo.autotvm.folding import fold
+from autotvm_opevo.autotvm.targets import as_target
+from autotvm_opevo.networks import relay
 from benchmarks.network_parts import RUNS, SECONDS, Parts, add_options, report, save
 from benchmarks.runtimes import time_runs
 
-if TYPE_CHECKING:
-    from tvm.contrib.debugger.debug_executor import GraphModuleDebug
-
 NETWORKS = "alexnet", "resnet-18", "resnet-50", "mobilenet", "squeezenet"
-# Measurements of an operator alone.
-_REPEAT = 5
+# To tune a network; and measurements of an operator alone.
+_TRIALS, _REPEAT = 200, 5
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Say what a network adds to its operators.")
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=NETWORKS)
-    parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--target", help="(default: this machine's)")
     add_options(parser)
     options = parser.parse_args(arguments)
     os.environ["TVM_NUM_THREADS"] = str(options.threads)  # before TVM starts them
-    measured = [
-        save(measure(name, options.trials, options.seed, options.target), options.out)
-        for name in options.networks
-    ]
+    measured = [save(measure(name, options.target), options.out) for name in options.networks]
     report(measured, "network_parts_relay", options, arguments)
 
 
-def measure(network: str, trials: int, seed: int, target: str | None) -> Parts:
+def measure(network: str, target: str | None) -> Parts:
     """Tune a network, and time its parts."""
-    import tvm
-    from tvm.contrib import graph_executor
-    from tvm.contrib.debugger.debug_executor import GraphModuleDebug
-
-    from autotvm_opevo.autotvm import local_target, tune_network
-    from autotvm_opevo.autotvm.evaluation import build
-    from autotvm_opevo.autotvm.folding import fold
-    from autotvm_opevo.autotvm.targets import as_target
-    from autotvm_opevo.networks import relay
-
     (mod, params), device = relay.network(network), tvm.cpu()
     on = as_target(target or local_target())
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.json"
-        result = tune_network(mod, params, on, log, trials=trials, seed=seed, evaluate=False)
+        result = tune_network(mod, params, on, log, trials=_TRIALS, seed=0, evaluate=False)
         assert result.best_file is not None
         library = build(fold(mod, params), on, result.best_file)
         run = graph_executor.GraphModule(library["default"](device)).run

@@ -134,15 +134,8 @@ class OnnxGraph:
         return self.gemm(x, channels, classes)
 
     def gemm(self, x, inputs, outputs):
-        return self.add(
-            "Gemm",
-            x,
-            self.weight(outputs, inputs),
-            self.weight(outputs),
-            alpha=1.0,
-            beta=1.0,
-            transB=1,
-        )
+        weights = self.weight(outputs, inputs), self.weight(outputs)
+        return self.add("Gemm", x, *weights, alpha=1.0, beta=1.0, transB=1)
 
     def linear(self, x, inputs, outputs):
         """A dense layer of more than two dimensions."""

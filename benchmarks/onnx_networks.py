@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from autotvm_opevo.networks.alexnet import CONVOLUTIONS
 from benchmarks.onnx_graph import OnnxGraph
 
 _IMAGE = "data", 1, 3, 224, 224
@@ -19,13 +20,7 @@ _IMAGE = "data", 1, 3, 224, 224
 def _alexnet() -> OnnxGraph:
     g, inputs = OnnxGraph(), 3
     x = g.input(*_IMAGE)
-    for outputs, kernel, stride, pad, pooled in [
-        (64, 11, 4, 2, True),
-        (192, 5, 1, 2, True),
-        (384, 3, 1, 1, False),
-        (256, 3, 1, 1, False),
-        (256, 3, 1, 1, True),
-    ]:
+    for outputs, kernel, stride, pad, pooled in CONVOLUTIONS:
         x = g.relu(g.conv(x, inputs, outputs, kernel, stride, pad))
         x, inputs = g.pool("MaxPool", x, 3, 2) if pooled else x, outputs
     x = g.add("Flatten", x)

@@ -211,15 +211,8 @@ def conv2d_cpu(
     cfg.define_knob("unroll", [0, 16])
     cfg.add_flop(2.0 * kernels * channels * kernel**2 * int(y.dom.extent) * int(x.dom.extent))
 
-    s[z].reorder(
-        outer_f,
-        y,
-        outer_x,
-        outer_c,
-        *[inside[position] for position in cfg["order"].perm],
-        inner_f,
-        inner_x,
-    )
+    order = [inside[position] for position in cfg["order"].perm]
+    s[z].reorder(outer_f, y, outer_x, outer_c, *order, inner_f, inner_x)
     cfg["innermost"].apply(s, z, [inner_f, inner_x])
     s[z].pragma(outer_f, "auto_unroll_max_step", cfg["unroll"].val)
     s[z].pragma(outer_f, "unroll_explicit", True)

@@ -1,4 +1,5 @@
-"""Write benchmark results into docs/results: tables with a command are never edited by hand.
+"""Print benchmark results, and write them into docs/results, where tables with a command are never
+edited by hand.
 
 The results of a section are a file of their own, ``tables/SECTION.md``, to which some page links.
 A page with the markers ``<!-- SECTION -->`` and ``<!-- end of SECTION -->`` has a summary of them
@@ -42,18 +43,18 @@ def _section(name: str) -> str:
 
 
 def publish(
-    section: str,
+    section: str | None,
     text: str,
     name: str,
     arguments: Sequence[str] | None,
     summary: str | None = None,
 ) -> None:
-    """Write a section's text, and its summary into the page that has its markers; both start with
-    the command ``python -m benchmarks.NAME ARGUMENTS``.
+    """Print a text. Given a section, also write it there, and its summary into the page that has
+    the section's markers; both start with the command ``python -m benchmarks.NAME ARGUMENTS``.
 
     Parameters
     ----------
-    section : str
+    section : str, optional
         Its name.
     text : str
         Markdown; lines of tables may be of any length.
@@ -64,6 +65,9 @@ def publish(
     summary : str, optional
         Markdown for the page; by default the text.
     """
+    print(text)
+    if section is None:
+        return
     command = _command(name, sys.argv[1:] if arguments is None else arguments)
     tables = PAGES / "tables"
     tables.mkdir(exist_ok=True)

@@ -61,21 +61,10 @@ def tune_relax(mod, params, folder, trials, seed, **options):
 
 def tune_relax_quickly(mod, params, folder, trials, seed):
     """The same with our builder and runner, and rounds in which every task has its turn."""
-    tasks = len(
-        ms.relax_integration.extract_tasks(
-            lower_as_imported(bind_params(mod, params), cpu()), cpu()
-        )
-    )
-    return tune_relax(
-        mod,
-        params,
-        folder,
-        trials,
-        seed,
-        num_trials_per_iter=min(64, max(1, trials // tasks)),
-        builder=LocalBuilder(link=True),
-        runner=LocalRunner(),
-    )
+    lowered = lower_as_imported(bind_params(mod, params), cpu())
+    size = min(64, max(1, trials // len(ms.relax_integration.extract_tasks(lowered, cpu()))))
+    ours = {"builder": LocalBuilder(link=True), "runner": LocalRunner()}
+    return tune_relax(mod, params, folder, trials, seed, num_trials_per_iter=size, **ours)
 
 
 def tune_ours(mod, params, folder, trials, seed, **options):
@@ -101,6 +90,8 @@ def has_window(knobs):
 
 
 DEFAULTS = "tune_relax at its defaults"
+# Of these: several rounds for all tasks.
+DEFAULT_TRIALS = 1000
 METHODS = {
     "tune_relax": tune_relax_quickly,
     "evolutionary in tune_network": lambda *run: tune_ours(*run, strategy="evolutionary"),
@@ -120,7 +111,7 @@ def repetition(job):
         load = network_loader(cpu(), random_inputs(as_imported), device, upload)
         for name in in_turn(job["methods"], job["seed"]):
             with tempfile.TemporaryDirectory() as folder:
-                trials = job["relax_trials"] if name == DEFAULTS else job["trials"]
+                trials = DEFAULT_TRIALS if name == DEFAULTS else job["trials"]
                 start = time.perf_counter()
                 tuned = METHODS[name](mod, params, folder, trials, job["seed"])
                 seconds[name] = time.perf_counter() - start
@@ -142,9 +133,6 @@ def main(arguments=None):
     parser.add_argument(
         "--trials", type=int, default=208, help="per network, over all its tasks (default: 208)"
     )
-    parser.add_argument(
-        "--relax-trials", type=int, default=1000, help=f"of {DEFAULTS} (default: 1000)"
-    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument(
         "--methods",
@@ -163,17 +151,13 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method
     about = {"trials": options.trials, "methods": options.methods, **environment("llvm")}
-    if DEFAULTS in options.methods:
-        about["relax_trials"] = options.relax_trials
     jobs = [
         {"network": name, "seed": seed, **about}
         for name in options.networks
         for seed in range(options.seeds)
     ]
     text = table(run_missing(jobs, repetition, options.out, unit="repetition"))
-    if options.publish:
-        publish.publish(options.publish, text, "relax_network", arguments)
-    print(text)
+    publish.publish(options.publish, text, "relax_network", arguments)
 
 
 if __name__ == "__main__":

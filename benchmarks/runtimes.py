@@ -43,9 +43,8 @@ from benchmarks.environment import processor
 TUNED = "tune_network", "without bundled records"
 BASELINES = "ONNX Runtime", "OpenVINO"
 PACKAGES = {"TVM": "apache-tvm", "ONNX Runtime": "onnxruntime", "OpenVINO": "openvino"}
-# Seconds before a process times its runs, and of these; at least so many runs; and seconds after
-# which a process hangs.
-_WARM_UP, _SECONDS, _MIN_RUNS, _TIMEOUT = 1.0, 2.0, 10, 600.0
+# Seconds before a process times its runs, and of these; and seconds after which a process hangs.
+_WARM_UP, _SECONDS, _TIMEOUT = 1.0, 2.0, 600.0
 # Of a process, while the cores are farther apart than this many times the nearest that they were.
 _ATTEMPTS, _FAR = 5, 2.0
 # Of all attempts, and the larger of each process that counts, those of earlier runs too.
@@ -88,12 +87,6 @@ def main(arguments: list[str] | None = None) -> None:
         "--time-limit", type=float, default=300.0, help="of tuning, in seconds (default: 300)"
     )
     parser.add_argument(
-        "--trials",
-        type=int,
-        default=0,
-        help="of tuning, besides the time limit (default: no limit)",
-    )
-    parser.add_argument(
         "--threads", type=int, default=len(os.sched_getaffinity(0)), help="(default: all cores)"
     )
     parser.add_argument(
@@ -106,7 +99,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.time:
         print(json.dumps(time_runs(RUNTIMES[options.time[0]](options.time[1], options.threads))))
         return
-    names = "repeats", "time_limit", "trials", "threads", "target"
+    names = "repeats", "time_limit", "threads", "target"
     versions = ", ".join(f"{name} {version(package)}" for name, package in PACKAGES.items())
     used = {
         **{name: vars(options)[name] for name in names},
@@ -127,15 +120,10 @@ def main(arguments: list[str] | None = None) -> None:
     if far := count_far():
         machine += f" The cores were far apart in {far} of {len(_counted)} processes."
     text = f"{markdown.table(COLUMNS, rows)}\n\n{machine}"
-    if options.publish:
-        # latencies only, and without their ranges, for the width of a page
-        medians = [
-            [row[0], *(cell.partition(" (")[0] for cell in row[5:-1]), row[-1]] for row in rows
-        ]
-        narrow = markdown.table(COLUMNS[:1] + COLUMNS[5:], medians)
-        summary = f"{narrow}\n\n{machine}"
-        publish.publish(options.publish, text, "runtimes", arguments, summary=summary)
-    print(text)
+    # latencies only, and without their ranges, for the width of a page
+    medians = [[row[0], *(cell.partition(" (")[0] for cell in row[5:-1]), row[-1]] for row in rows]
+    summary = f"{markdown.table(COLUMNS[:1] + COLUMNS[5:], medians)}\n\n{machine}"
+    publish.publish(options.publish, text, "runtimes", arguments, summary=summary)
 
 
 def compare(network: str, options: argparse.Namespace) -> list[str]:
@@ -231,18 +219,13 @@ def tune(model: Path, folder: Path, seed: int, options: argparse.Namespace) -> d
         # its log would give a run that was stopped all of the time again
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        code = (
-            "import sys; from benchmarks.runtimes import tune_and_export; "
-            f"tune_and_export({str(model)!r}, {str(folder)!r}, {seed}, {options.time_limit}, "
-            f"{options.trials}, {options.target!r})"
-        )
+        arguments = str(model), str(folder), seed, options.time_limit, options.target
+        code = f"from benchmarks.runtimes import tune_and_export; tune_and_export{arguments}"
         subprocess.run([sys.executable, "-c", code], check=True, env=_environment(options))
     return dict(json.loads(result.read_text()))
 
 
-def tune_and_export(
-    model: str, folder: str, seed: int, time_limit: float, trials: int, target: str
-) -> None:
+def tune_and_export(model: str, folder: str, seed: int, time_limit: float, target: str) -> None:
     """In a new process, tune into a folder of a variant's; it tunes as the command line does."""
     from autotvm_opevo.meta_schedule import compile_network, strategy, tune_network
     from autotvm_opevo.meta_schedule.targets import local_cpu_target
@@ -254,14 +237,7 @@ def tune_and_export(
     mod, params = relax.model_file(model)
     target, work_dir = target or local_cpu_target(), Path(folder) / "log"
     result = tune_network(
-        mod,
-        params,
-        target,
-        work_dir,
-        trials or UNLIMITED,
-        time_limit=time_limit,
-        seed=seed,
-        evaluate=False,
+        mod, params, target, work_dir, UNLIMITED, time_limit=time_limit, seed=seed, evaluate=False
     )
     compile_network(mod, params, target, result.best_file).export_library(
         str(Path(folder) / "network.so")
@@ -279,14 +255,16 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
     return {**os.environ, "TVM_NUM_THREADS": str(options.threads)}
 
 
-def time_runs(run: Callable[[], Any]) -> float:
-    """Median seconds of a run, warm."""
-    end = time.monotonic() + _WARM_UP
+def time_runs(
+    run: Callable[[], Any], warm_up: float = _WARM_UP, seconds: float = _SECONDS, least: int = 10
+) -> float:
+    """Median seconds of a run, after a warm-up, over some seconds and at least so many runs."""
+    end = time.monotonic() + warm_up
     while time.monotonic() < end:
         run()
     latencies: list[float] = []
-    end = time.monotonic() + _SECONDS
-    while len(latencies) < _MIN_RUNS or time.monotonic() < end:
+    end = time.monotonic() + seconds
+    while len(latencies) < least or time.monotonic() < end:
         start = time.perf_counter()
         run()
         latencies.append(time.perf_counter() - start)
@@ -294,11 +272,7 @@ def time_runs(run: Callable[[], Any]) -> float:
 
 
 def _inputs(shape: Any) -> Any:
-    return (
-        np.random.default_rng(0)
-        .standard_normal([int(extent) for extent in shape])
-        .astype("float32")
-    )
+    return np.random.default_rng(0).standard_normal([*map(int, shape)]).astype("float32")
 
 
 def load_tvm(file: str) -> tuple[Any, Callable[[], Any]]:

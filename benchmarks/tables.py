@@ -201,12 +201,9 @@ def overall(results: list[Run], methods: Iterable[str]) -> str:
     by = curves(merged)
     tuners = everywhere(by)
     some = [result for result in merged if result["tuner"] in tuners]
-    return "\n\n".join(
-        [
-            _average(curves(some), tuners, some),
-            *(comparison(curves(some), method) for method in methods),
-        ]
-    )
+    whole = curves(some)
+    compared = [comparison(whole, method) for method in methods]
+    return "\n\n".join([_average(whole, tuners, some), *compared])
 
 
 def merge_xgb(results: Iterable[Run]) -> list[Run]:
@@ -227,13 +224,8 @@ def averages(by: Curves, results: list[Run]) -> str:
     parts = []
     for landscapes in dict.fromkeys([tuple(by), *searched.values()]):
         some = {landscape: by[landscape] for landscape in landscapes}
-        parts.append(
-            _average(
-                some,
-                [tuner for tuner in tuners if set(landscapes) <= set(searched[tuner])],
-                results,
-            )
-        )
+        able = [tuner for tuner in tuners if set(landscapes) <= set(searched[tuner])]
+        parts.append(_average(some, able, results))
     return "\n\n".join(parts)
 
 
@@ -243,14 +235,8 @@ def _average(by: Curves, tuners: list[str], results: list[Run]) -> str:
         runs = [of[tuner] for of in by.values()]
         mine = [r for r in results if r["tuner"] == tuner and r["landscape"] in by]
         cost = np.mean([1e3 * r["seconds"] / max(r["measured"], 1) for r in mine])
-        rows.append(
-            [
-                tuner,
-                *_best(runs, _checkpoints(by)),
-                *_reached(runs),
-                "" if tuner.startswith("XGB") else f"{cost:.3g}",
-            ]
-        )
+        own = "" if tuner.startswith("XGB") else f"{cost:.3g}"
+        rows.append([tuner, *_best(runs, _checkpoints(by)), *_reached(runs), own])
     table = markdown.table([*_header(by), "ms per trial"], rows)
     names = "; ".join(by)
     if len(by) > _MANY:
@@ -327,10 +313,8 @@ def _reached(runs: list[Array]) -> list[str]:
     texts = []
     for goal in GOALS:
         medians = np.array([np.median([trials_to(best, goal) for best in r]) for r in runs])
-        texts.append(
-            ">" * bool(np.isinf(medians).any())
-            + f"{np.minimum(medians, runs[0].shape[1]).mean():.0f}"
-        )
+        missed = ">" * bool(np.isinf(medians).any())
+        texts.append(f"{missed}{np.minimum(medians, runs[0].shape[1]).mean():.0f}")
     return texts
 
 

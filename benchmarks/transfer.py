@@ -4,8 +4,7 @@ same kernel.
     python -m benchmarks.transfer  # all other shapes, on a CPU; three minutes on two cores
     python -m benchmarks.transfer FOLDER                              # all other devices
     python -m benchmarks.transfer FOLDER --sources each               # one other device at a time
-    # sources whose fitnesses say nothing
-    python -m benchmarks.transfer FOLDER --sources each --mislead shuffled
+    python -m benchmarks.transfer FOLDER --sources each --mislead inverted
     # other kernels, which share names of knobs at best
     python -m benchmarks.transfer FOLDER --sources unrelated
 
@@ -42,9 +41,8 @@ that did not reach it counts 1.2 times its trials. Configurations that were not 
 *Their best 8* is the score of the eight fastest of the sources' whole tables, which no search
 knows."""
 MISLEAD = {
-    "": lambda fitness, rng: fitness,
-    "shuffled": lambda fitness, rng: rng.permutation(fitness),
-    "inverted": lambda fitness, rng: np.divide(
+    "": lambda fitness: fitness,
+    "inverted": lambda fitness: np.divide(
         1.0, fitness, out=np.zeros_like(fitness), where=fitness > 0
     ),
 }
@@ -88,11 +86,10 @@ def source(file, seed):
 def curve(job, trials, mislead):
     """The score after each trial."""
     target, sources, seed = job
-    rng = np.random.default_rng(seed)
     history = []
     for file in sources:
         space, configurations, fitnesses = source(file, seed)
-        history.append((space, configurations, MISLEAD[mislead](np.array(fitnesses), rng).tolist()))
+        history.append((space, configurations, MISLEAD[mislead](np.array(fitnesses)).tolist()))
     found = np.maximum.accumulate(search(target, seed, trials, history)[1])[:trials]
     return np.pad(found, (0, trials - len(found)), mode="edge") / max(table(target)[1].values())
 
@@ -184,25 +181,18 @@ def main(arguments=None):
         )
         parser.error(f"needs {least}, named KERNEL_DEVICE.npz or KERNEL-SHAPE.npz")
     curves = {}
+    score = partial(curve, trials=options.trials, mislead=options.mislead)
     with ProcessPoolExecutor(options.workers) as pool:
-        for name, mislead, used in (("alone", "", False), ("transfer", options.mislead, True)):
+        for name, used in (("alone", False), ("transfer", True)):
             jobs = [
                 (target, others if used else (), seed)
                 for target, others in found
                 for seed in range(options.seeds)
             ]
-            runs = list(
-                pool.map(
-                    partial(curve, trials=options.trials, mislead=mislead),
-                    jobs,
-                    chunksize=options.seeds,
-                )
-            )
+            runs = list(pool.map(score, jobs, chunksize=options.seeds))
             curves[name] = np.array(runs).reshape(len(found), options.seeds, options.trials)
     text = tables(found, curves)
-    if options.publish:
-        publish.publish(options.publish, text, "transfer", arguments)
-    print(text)
+    publish.publish(options.publish, text, "transfer", arguments)
 
 
 def tables(found, curves):

@@ -94,12 +94,8 @@ def tune(tuner, log, trials, least_seconds=0.0):
     those in the tuner itself.
     """
     builder = LocalBuilder(timeout=10)
-    runner = LocalRunner(
-        number=1,
-        repeat=3,
-        min_repeat_ms=50 if tuner.task.target.kind.name == "llvm" else 150,
-        cooldown_interval=0,
-    )
+    min_ms = 50 if tuner.task.target.kind.name == "llvm" else 150
+    runner = LocalRunner(number=1, repeat=3, min_repeat_ms=min_ms, cooldown_interval=0)
     ends = []
     own = Stopwatch(tuner)
     has_next = tuner.has_next
@@ -123,13 +119,10 @@ def tune(tuner, log, trials, least_seconds=0.0):
 
         callbacks = [autotvm.callback.log_to_file(str(log)), show]
         option = autotvm.measure_option(builder=builder, runner=runner)
+        most = len(tuner.task.config_space) if least_seconds else trials
         start = time.perf_counter()
         try:
-            tuner.tune(
-                len(tuner.task.config_space) if least_seconds else trials,
-                option,
-                callbacks=callbacks,
-            )
+            tuner.tune(most, option, callbacks=callbacks)
         finally:
             builder.close()
             runner.close()
@@ -170,10 +163,8 @@ def inputs(task, device):
     """Random operands with room for their product, in the task's order; the position of the
     product; and what it should be. TOPI's dense has it first, and the weights transposed.
     """
-    shapes = [argument[1] for argument in task.args if isinstance(argument, tuple)] or [
-        SHAPE[:2],
-        SHAPE[1:],
-    ]
+    shapes = [argument[1] for argument in task.args if isinstance(argument, tuple)]
+    shapes = shapes or [SHAPE[:2], SHAPE[1:]]
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(shape, dtype="float32") for shape in shapes)
     is_dense = task.name.startswith("dense")

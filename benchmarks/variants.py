@@ -164,16 +164,11 @@ class PosteriorMean(Acquisition):
         return prediction.log_prob_feasible + prediction.posterior.mean[:, target]
 
 
-class UCB(Acquisition):
+class UCB(PosteriorMean):
     """Upper confidence bound, two standard deviations above the mean."""
 
     def score(self, prediction: Prediction, target: int) -> Array:
-        posterior = prediction.posterior
-        return (
-            prediction.log_prob_feasible
-            + posterior.mean[:, target]
-            + 2 * posterior.stddev[:, target]
-        )
+        return super().score(prediction, target) + 2 * prediction.posterior.stddev[:, target]
 
 
 class TopK(Acquisition):
@@ -247,12 +242,8 @@ class CornersFirst(OpEvo):
     """The first two configurations have all knobs at their first values, and all at their last."""
 
     def _propose(self, n: int) -> Iterator[int | None]:
-        corners = (
-            []
-            if self._known
-            else [*filter(self._is_proposable, dict.fromkeys((0, self.space.size - 1)))]
-        )
-        yield from corners or super()._propose(n)
+        corners = [] if self._known else [*dict.fromkeys((0, self.space.size - 1))]
+        yield from [*filter(self._is_proposable, corners)] or super()._propose(n)
 
 
 class MaximinInit(OpEvo):

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import runtimes
 
-OPTIONS = Namespace(time_limit=60.0, trials=0, threads=2, target="")
+OPTIONS = Namespace(time_limit=60.0, threads=2, target="")
 
 
 def test_a_folder_with_results_of_other_options_is_refused(tmp_path, monkeypatch, capsys):

@@ -41,10 +41,9 @@ def test_other_devices_help_from_the_first_batch_on(folder, capsys, monkeypatch,
     assert any(line.startswith(f"| {others} -> kernel_B") for line in lines)
 
 
-@pytest.mark.parametrize("mislead", ["shuffled", "inverted"])
-def test_misleading_sources_have_other_fitnesses_and_the_same_failures(mislead):
+def test_misleading_sources_have_other_fitnesses_and_the_same_failures():
     fitness = np.array([0.0, 1.0, 2.0, 4.0] * 4)
-    found = transfer.MISLEAD[mislead](fitness, np.random.default_rng(1))
+    found = transfer.MISLEAD["inverted"](fitness)
     assert list(found) != list(fitness)
     assert sum(found == 0) == 4
 

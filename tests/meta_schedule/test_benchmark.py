@@ -13,10 +13,10 @@ from benchmarks.workloads import WORKLOADS, matmul
 def test_a_repetition_times_every_strategy_s_best_schedules(monkeypatch):
     monkeypatch.setitem(WORKLOADS, "MM1", lambda: matmul(32, 32, 32))
     runs = [
-        {"workload": "MM1", "results": meta_schedule.repetition("MM1", seed, [2, 4], "quick")}
-        for seed in range(2)
+        {"workload": "MM1", "seed": seed, "trials": [2, 4], "builder": "quick"} for seed in range(2)
     ]
     for run in runs:
+        run.update(meta_schedule.repetition(run))
         assert list(run["results"]) != list(meta_schedule.STRATEGIES) or run is runs[0]
         for result in run["results"].values():
             assert len(result["latencies"]) >= 4
@@ -54,9 +54,10 @@ def test_the_parts_of_the_overhead_are_within_the_whole(target):
 
 
 @pytest.mark.soak
-def test_networks_are_tuned_by_each_method_and_their_outputs_agree():
+def test_networks_are_tuned_by_each_method_and_their_outputs_agree(monkeypatch):
+    monkeypatch.setattr(relax_network, "DEFAULT_TRIALS", 8)
     methods = list(relax_network.METHODS)
-    run = {"network": "mlp", "trials": 8, "relax_trials": 8, "seed": 1, "methods": methods}
+    run = {"network": "mlp", "trials": 8, "seed": 1, "methods": methods}
     run.update(relax_network.repetition(run))
     assert run["seconds"].keys() == relax_network.METHODS.keys()
     assert run["milliseconds"].keys() == {"untuned", *relax_network.METHODS}
