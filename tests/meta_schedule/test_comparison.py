@@ -47,7 +47,7 @@ def test_networks_and_operators_are_timed_in_turn(logs):
     assert "2 rounds, interleaved; ended by: rounds" in str(comparison)
 
 
-def test_the_confirmed_best_are_a_log_too_and_one_log_is_compared_with_untuned(logs):
+def test_a_database_of_the_best_is_a_log_too_which_alone_is_compared_with_the_untuned_network(logs):
     comparison = compare_logs(*workloads.mlp(), cpu(), logs[0] / "best")
     assert np.shape(comparison.race.latencies) == (2, 2)
     assert comparison.differing == []

@@ -210,7 +210,7 @@ class TestNetworkThatIsFasterUntuned:
         assert self.schedules(folder / "best", monkeypatch) == 0
 
 
-def test_tvms_search_ends_where_a_task_has_a_single_schedule(tmp_path):
+def test_tvms_search_of_a_task_with_few_schedules_ends(tmp_path):
     """It then proposes nothing several times before it gives the task up."""
     operator = workloads.operator("nn.relu", [(4,)])
     # seconds instead of a minute
