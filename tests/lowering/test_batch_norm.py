@@ -58,6 +58,16 @@ def assert_outputs_stay(mod):
         np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
+def assert_outputs_of_all_stay(cases, caplog):
+    """In one network, which is built once: the shapes of inputs, and what is done to each."""
+    shapes, layers = zip(*cases)
+    mod = network_with(*shapes)(
+        lambda emit, *inputs: relax.Tuple([one(emit, x) for one, x in zip(layers, inputs)])
+    )
+    assert_outputs_stay(relax.transform.FoldConstant()(mod))
+    assert not caplog.text  # or it would be lowered as imported
+
+
 # The input's shape, what comes before the normalization, and the axis of its channels, of which
 # there are 8.
 BEFORE = {
@@ -84,12 +94,13 @@ BEFORE = {
     "batched matmul": ((2, 5, 4), lambda x: op.matmul(x, constant(4, 8)), 2),
 }
 
+# By name, with a bias and without.
+FOLDED = [*((name, True) for name in BEFORE), ("conv2d", False), ("matmul", False)]
 
-@pytest.mark.parametrize(
-    ("name", "biased"), [*((name, True) for name in BEFORE), ("conv2d", False), ("matmul", False)]
-)
-def test_scales_are_folded_into_the_weights_and_one_sum_is_left(name, biased):
-    shape, before, axis = BEFORE[name]
+
+def folded(name, biased):
+    """A convolution or matrix product, its bias, a normalization and a relu."""
+    _, before, axis = BEFORE[name]
 
     def layers(emit, x):
         y = emit(before(x))
@@ -99,24 +110,29 @@ def test_scales_are_folded_into_the_weights_and_one_sum_is_left(name, biased):
             )
         return emit(op.nn.relu(normalized(emit, y, axis)))
 
-    mod = network(shape, layers)
+    return layers
+
+
+@pytest.mark.parametrize(("name", "biased"), FOLDED)
+def test_scales_are_folded_into_the_weights_and_one_sum_is_left(name, biased):
+    mod = network(BEFORE[name][0], folded(name, biased))
     (first, *others), expected = operators(fold_batch_norms(mod)), operators(mod)[0]
     assert [first, *others] == [expected, "add", "nn.relu"]
-    assert_outputs_stay(mod)
 
 
-@pytest.mark.parametrize(
-    "options", [{"scale": False}, {"center": False}, {"epsilon": 0.5}], ids=str
-)
-def test_options_are_taken_into_account(options):
-    assert_outputs_stay(
-        network(
-            (1, 4, 6, 6),
-            lambda emit, x: normalized(
-                emit, emit(op.nn.conv2d(x, constant(8, 4, 3, 3))), **options
-            ),
-        )
+def test_outputs_stay_where_scales_are_folded(caplog):
+    assert_outputs_of_all_stay(
+        [(BEFORE[name][0], folded(name, biased)) for name, biased in FOLDED], caplog
     )
+
+
+def with_options(**options):
+    return lambda emit, x: normalized(emit, emit(op.nn.conv2d(x, constant(8, 4, 3, 3))), **options)
+
+
+def test_options_are_taken_into_account(caplog):
+    options = {"scale": False}, {"center": False}, {"epsilon": 0.5}
+    assert_outputs_of_all_stay([((1, 4, 6, 6), with_options(**one)) for one in options], caplog)
 
 
 def test_what_follows_is_fused_into_the_convolution():
@@ -184,24 +200,27 @@ def known_in_a_run(emit, x):
     return normalized(emit, emit(op.nn.conv2d(x, weight)), channels=4)
 
 
-@pytest.mark.parametrize(
-    "layers",
-    [
-        shared,
-        returned,
-        image_wide,
-        of_rows,
-        of_the_input,
-        of_a_part,
-        of_a_product_of_weights,
-        all_outputs,
-        known_in_a_run,
-    ],
-)
+OTHERS = [
+    shared,
+    returned,
+    image_wide,
+    of_rows,
+    of_the_input,
+    of_a_part,
+    of_a_product_of_weights,
+    all_outputs,
+    known_in_a_run,
+]
+
+
+@pytest.mark.parametrize("layers", OTHERS)
 def test_others_become_products_and_sums(layers):
     mod = network((1, 4, 6, 6), layers)
     assert "nn.batch_norm" not in operators(fold_batch_norms(mod))
-    assert_outputs_stay(mod)
+
+
+def test_outputs_of_others_stay(caplog):
+    assert_outputs_of_all_stay([((1, 4, 6, 6), layers) for layers in OTHERS], caplog)
 
 
 def test_in_training_mode_they_stay():

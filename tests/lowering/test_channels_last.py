@@ -525,29 +525,37 @@ def blocks_of(name):
 
 
 REARRANGED = "shufflenet", "depth_to_space"
+WELL_KNOWN = [
+    "residual",
+    "residual_of_onnx",
+    "mobilenet_v3",
+    "densenet",
+    "inception",
+    "upsampling",
+    *REARRANGED,
+]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "residual",
-        "residual_of_onnx",
-        "mobilenet_v3",
-        "densenet",
-        "inception",
-        "upsampling",
-        *REARRANGED,
-    ],
-)
-def test_well_known_networks_are_transposed_at_their_ends_only(name):
+def well_known(*names):
+    """Each between convolutions."""
+
     def write(net, x):
-        return [net.conv2d(net.emit(blocks_of(name)(net, net.conv2d(x, 16))), 8)]
+        return [net.conv2d(net.emit(blocks_of(name)(net, net.conv2d(x, 16))), 8) for name in names]
 
-    mod = Network(np.random.default_rng(0), 1, 3, 16, 16).build(write)
-    converted = convert(mod)
+    return Network(np.random.default_rng(0), 1, 3, 16, 16).build(write)
+
+
+@pytest.mark.parametrize("name", WELL_KNOWN)
+def test_well_known_networks_are_transposed_at_their_ends_only(name):
+    converted = convert(well_known(name))
     assert set(kernel_layouts(converted)) == {"HWIO"}
     assert count(converted, "permute_dims") == 2 + (name in REARRANGED)
-    assert_lowering_keeps_outputs(mod)
+
+
+def test_well_known_networks_compute_the_same():
+    """All in one, which is built once."""
+    lowered = assert_lowering_keeps_outputs(well_known(*WELL_KNOWN))
+    assert count_changes(lowered)["nhwc"]  # or it would be lowered as imported
 
 
 def test_a_transposed_convolution_stays_between_those_in_nhwc():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tvm
-from quick_network_tuning import tune_module
+from quick_network_tuning import instant, tune_module
 from quick_tuning import outputs
 from relax_modules import network_with
 from tvm import relax
@@ -202,7 +202,7 @@ def test_extents_that_are_not_known_are_no_obstacle():
 @pytest.mark.timeout(1200)
 def test_whatever_the_schedules_tuned_networks_agree(tmp_path, mod, trials):
     """Also with packed weights."""
-    result = tune_module(mod, None, tmp_path, trials, evaluate=False)
+    result = tune_module(mod, None, tmp_path, trials, **instant())
     tuned = compile_network(mod, None, cpu(), result.best_file)
     imported = build(lower_as_imported(mod, cpu()), cpu())
     (expected,), (actual,) = outputs([imported, tuned], random_inputs(mod))

@@ -21,7 +21,6 @@ QUICK = (
         "perceptron",
         "lstm",
         "gru",
-        "recommender",
         "quantized",
     ),
     *("half_precision", "open_batch"),

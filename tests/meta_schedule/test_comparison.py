@@ -1,11 +1,11 @@
-"""compare_logs: an MLP, tuned, built and timed for real."""
+"""compare_logs: an MLP, built and timed for real."""
 
 import numpy as np
 import pytest
 import tvm
 import tvm_ffi
 from machines import pretend
-from quick_network_tuning import tune, tune_module
+from quick_network_tuning import instant, tune, tune_module
 from quick_tuning import builder, runner
 from tvm.s_tir import meta_schedule as ms
 from unoptimized import cpu
@@ -22,10 +22,13 @@ pytestmark = [pytest.mark.timeout(1800), pytest.mark.usefixtures("two_rounds")]
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory):
-    """Two work directories of an MLP."""
+    """Two work directories of an MLP, with a trial of each task, and with three, the last of which
+    is the fastest.
+    """
     few, many = (tmp_path_factory.mktemp(name) for name in ("few", "many"))
     for folder, trials, seed in ((few, 4, 0), (many, 12, 1)):
-        tune(folder, trials, seed=seed, evaluate=False)
+        options = instant(lambda number: 1e-3 / (1 + number))
+        tune(folder, trials, seed=seed, task_scheduler="round-robin", **options)
     return [few, many]
 
 
@@ -44,7 +47,7 @@ def test_networks_and_operators_are_timed_in_turn(logs):
     assert "2 rounds, interleaved; ended by: rounds" in str(comparison)
 
 
-def test_the_confirmed_best_are_a_log_too_and_one_log_is_compared_with_untuned(logs):
+def test_a_database_of_the_best_is_a_log_too_which_alone_is_compared_with_the_untuned_network(logs):
     comparison = compare_logs(*workloads.mlp(), cpu(), logs[0] / "best")
     assert np.shape(comparison.race.latencies) == (2, 2)
     assert comparison.differing == []
@@ -65,7 +68,7 @@ def test_databases_of_other_layouts_are_compared_but_not_their_operators(tmp_pat
     convolution = workloads.operator("nn.conv2d", [(1, 4, 8, 8), (4, 4, 3, 3)])[0]
     _, weight = convolution["main"].params
     params = {weight.name: tvm.runtime.tensor(np.ones((4, 4, 3, 3), "float32"))}
-    tune_module(convolution, params, tmp_path / "ours", 2, evaluate=False)
+    tune_module(convolution, params, tmp_path / "ours", 2, **instant())
     lowered = lower_as_imported(bind_params(convolution, params), cpu())
     (tmp_path / "theirs").mkdir()
     theirs = ms.database.JSONDatabase(work_dir=str(tmp_path / "theirs"))

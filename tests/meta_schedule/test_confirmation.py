@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from quick_network_tuning import tune, tune_operator
+from quick_network_tuning import instant, tune, tune_operator
 from quick_tuning import timed
 from unoptimized import cpu
 
@@ -25,9 +25,7 @@ from autotvm_opevo.tuning.run_log import RunLog
 def tuned(tmp_path_factory):
     """A matrix product with eight trials, not confirmed."""
     folder = tmp_path_factory.mktemp("matmul")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "CONFIRMATION_SHARE", 0.0)  # on a busy machine there would be time
-        tune_operator(folder, 8)
+    tune_operator(folder, 8, **instant())
     return folder
 
 

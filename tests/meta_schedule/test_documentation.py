@@ -1,6 +1,6 @@
-"""What the documentation shows of MetaSchedule runs as it stands, in a process that has imported
-nothing else but what earlier examples did; those that tune in one that has also imported TVM's
-tensor intrinsics, which tuning imports, too.
+"""What the documentation shows of MetaSchedule runs as it stands: what tunes in this process, the
+rest in one that has imported nothing else; and examples in docstrings, in one that has also
+imported TVM's tensor intrinsics, which tuning imports, too.
 """
 
 import re
@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from documented_blocks import run_block
 from documented_commands import PAGES, ROOT, commands, module, parse
 
 # Modules with examples for users.
@@ -17,7 +18,6 @@ RUN = """
 import sys, traceback
 from known_machine import measured_once
 import autotvm_opevo.meta_schedule
-from autotvm_opevo.networks import relax
 
 if sys.argv[1] == "tuning":
     autotvm_opevo.meta_schedule.intrinsics.import_tensor_intrinsics()
@@ -34,26 +34,9 @@ def succeeds(example, *arguments):
     return True
 """
 BLOCKS = """
-import numpy as np
-from autotvm_opevo.tuning import comparison
+from documented_blocks import run_block
 
-comparison._EVALUATION_SECONDS = 0.5
-SHAPES = [(8, 64), (64, 32)]
-network = relax.operator("matmul", SHAPES)
-
-def run(block):
-    mod, params = network
-    target = autotvm_opevo.meta_schedule.as_target("llvm")
-    if "tune_tir" in block:  # of one operator
-        lowered = autotvm_opevo.meta_schedule.lower_for_tuning(mod, params, target)
-        functions = {variable.name_hint: one for variable, one in lowered.functions.items()}
-        (operator,) = (one for name, one in functions.items() if name != "main")
-        mod = type(lowered)({"main": operator})
-    arrays = [np.ones(shape, "float32") for shape in SHAPES]
-    given = {"mod": mod, "params": params, "target": target, "work_dir": "tir", "arrays": arrays}
-    exec(block, given)
-
-failed = [block for block in %r if not succeeds(run, block)]
+failed = [block for block in %r if not succeeds(run_block, block)]
 sys.exit("\\n\\n".join(["failed:", *failed]) if failed else 0)
 """
 DOCSTRINGS = """
@@ -91,12 +74,15 @@ def run(script, folder, way):
 
 
 @pytest.mark.timeout(1800)
-def test_examples_on_pages_run_in_their_order(tmp_path):
+@pytest.mark.usefixtures("two_rounds")
+def test_examples_on_pages_run_in_their_order(tmp_path, monkeypatch):
     tuning = [block for block in blocks() if "tune_" in block]
     others = [block for block in blocks() if "tune_" not in block]  # with what was tuned
     assert len(tuning) >= 2
     assert others
-    run(BLOCKS % (tuning,), tmp_path, "tuning")
+    monkeypatch.chdir(tmp_path)
+    for block in tuning:
+        run_block(block)
     run(BLOCKS % (others,), tmp_path, "compiling")
 
 

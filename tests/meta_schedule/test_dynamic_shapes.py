@@ -5,7 +5,7 @@ import pytest
 import tvm
 from onnx import TensorProto, helper
 from onnx_files import save_nodes
-from quick_network_tuning import tune_module
+from quick_network_tuning import instant, tune_module
 from quick_tuning import outputs
 from relax_modules import network_with
 from tvm import relax
@@ -159,7 +159,7 @@ def test_networks_from_onnx_are_tuned_but_for_what_such_operators_make(tmp_path,
         dtype=INT64 if kind == "NonMaxSuppression" else FLOAT,
     )
     mod, params = model_file(path)
-    result = tune_module(mod, params, tmp_path / "log", 12, evaluate=False)
+    result = tune_module(mod, params, tmp_path / "log", 12, **instant())
     assert any("matmul" in row.name and row.works for row in result.rows)
     assert untuned(capsys.readouterr().err)
     inputs = [np.random.default_rng(1).standard_normal((4, 64)).astype("float32")]
@@ -184,7 +184,7 @@ def test_a_network_for_any_batch_is_compiled_and_tuned_for_one(tmp_path):
         tune_module(mod, None, tmp_path / "log", 4)
     assert not (tmp_path / "log").exists()
     bound = relax.transform.BindSymbolicVars({"batch": 2})(mod)
-    result = tune_module(bound, None, tmp_path / "log", 4, evaluate=False)
+    result = tune_module(bound, None, tmp_path / "log", 4, **instant())
     inputs = [
         np.random.default_rng(1).standard_normal(shape).astype("float32")
         for shape in ((2, 64), (8, 8))

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import tvm
-from quick_network_tuning import tune_module
+from quick_network_tuning import instant, tune_module
 from quick_tuning import SMALL, timed, tune
 from relax_modules import network_of
 from sketches import WORKLOADS, decision_space, decisions_of
@@ -156,7 +156,7 @@ def origins(sources):
 
 
 def test_a_network_says_what_it_learns_from(yesterday, tmp_path, capsys, learned):
-    folder, options = tmp_path / "mlp", {"evaluate": False}
+    folder, options = tmp_path / "mlp", instant()
     tune_module(*workloads.mlp(), folder, 16, history=[yesterday, folder], **options)
     said = capsys.readouterr().err
     assert "learning from 12 records of 1 task\n" in said
@@ -175,30 +175,30 @@ def test_networks_in_one_work_directory_learn_from_each_other_and_not_from_thems
     """Also with a strategy of one's own whose history is the work directory."""
     # as similar to the network's layers as common layers are
     one_row = workloads.operator("matmul", [(1, 128), (128, 64)])
-    tune_module(*one_row, tmp_path, 4, evaluate=False)
+    tune_module(*one_row, tmp_path, 4, **instant())
     learned.clear()
-    tune_module(*workloads.mlp(), tmp_path, 2, evaluate=False)
+    tune_module(*workloads.mlp(), tmp_path, 2, **instant())
     assert max(map(origins, learned.values()), key=len) == [str(tmp_path)]
     learned.clear()
     strategy = OpEvoStrategy(seed=0, history=tmp_path)
-    tune_module(*workloads.mlp(), tmp_path, 4, strategy=strategy, evaluate=False)
+    tune_module(*workloads.mlp(), tmp_path, 4, strategy=strategy, **instant())
     assert max(map(len, map(origins, learned.values()))) <= 1
 
 
 def test_records_of_the_same_network_for_another_target_are_learned_from(tmp_path, learned):
     first, second = tmp_path / "first", tmp_path / "second"
     product = workloads.operator("matmul", [(64, 64), (64, 64)])
-    tune_module(*product, first, 4, evaluate=False)
+    tune_module(*product, first, 4, **instant())
     write_for_another_target(first, second)
     learned.clear()
-    assert tune_module(*product, second, 4, evaluate=False).measured == 4
+    assert tune_module(*product, second, 4, **instant()).measured == 4
     assert list(map(origins, learned.values())) == [[str(second)]]
 
 
 def test_a_history_that_no_task_can_use_is_named(yesterday, tmp_path, capsys):
     """A matrix product says nothing about the sum of rows."""
     sums = network_of(lambda x: relax.op.sum(x, axis=1), shape=(64, 64))
-    result = tune_module(sums, {}, tmp_path / "sums", 2, history=yesterday, evaluate=False)
+    result = tune_module(sums, {}, tmp_path / "sums", 2, history=yesterday, **instant())
     assert result.measured == 2
     assert (
         f"nothing was learned from {yesterday}: its tasks have other structures"

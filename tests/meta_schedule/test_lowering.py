@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tvm
-from quick_network_tuning import tune_module
+from quick_network_tuning import instant, tune_module
 from quick_tuning import outputs, timed
 from relax_modules import calls_of, count_changes, network_of
 from sketches import AVX512, int8_matmul
@@ -56,7 +56,7 @@ def network():
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("packed")
-    return tune_module(*network(), folder, 12, evaluate=False).best_file
+    return tune_module(*network(), folder, 12, **instant()).best_file
 
 
 def free_buffers(mod):
@@ -151,7 +151,7 @@ def test_a_tuned_table_is_looked_up_right(tmp_path):
     """All that was left of a packed one was its last row."""
     (shape, dtype), functions = OTHERS["by an index"]
     mod = network_of(*functions, shape=shape, dtype=dtype)
-    best = tune_module(mod, None, tmp_path, 1, evaluate=False).best_file
+    best = tune_module(mod, None, tmp_path, 1, **instant()).best_file
     ways = [build(lower_as_imported(mod, cpu()), cpu()), compile_network(mod, None, cpu(), best)]
     (expected,), (actual,) = outputs(ways, [np.array([7])])
     np.testing.assert_array_equal(actual, expected)

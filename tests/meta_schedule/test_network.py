@@ -8,9 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tvm
-from compared_networks import compared
-from meta_schedule_adapter import Builder, Runner
-from quick_network_tuning import tune, tune_module, tune_operator
+from compared_networks import compared, time_two_rounds
+from quick_network_tuning import instant, tune, tune_module, tune_operator
 from quick_tuning import builder, count_scheduled, outputs, runner
 from relax_modules import product_and_softmax
 from tvm import relax
@@ -118,7 +117,9 @@ def test_without_a_compiler_to_link_with_there_are_no_trials(tmp_path, monkeypat
 def one_trial(tmp_path_factory):
     """An MLP of four tasks, with one trial; and the result."""
     folder = tmp_path_factory.mktemp("mlp")
-    return folder, tune(folder, 1, strategy=OpEvoStrategy(seed=0))
+    with pytest.MonkeyPatch.context() as patch:
+        time_two_rounds(patch)
+        return folder, tune(folder, 1, strategy=OpEvoStrategy(seed=0))
 
 
 class TestFewerTrialsThanTasks:
@@ -146,12 +147,12 @@ class TestFewerTrialsThanTasks:
         assert "3 operators without a trial" in capsys.readouterr().err
         assert (again.trials, again.measured) == (1, 0)
         assert self.latencies(folder) == [False, False, False, True]
-        more = tune(folder, 8, strategy=OpEvoStrategy(seed=0), evaluate=False)
+        more = tune(folder, 8, strategy=OpEvoStrategy(seed=0), **instant())
         assert (more.trials, more.measured) == (8, 7)
         assert self.latencies(folder) == [True] * 4
 
     def test_it_stays_when_another_network_is_tuned_into_the_folder(self, folder):
-        tune_operator(folder, 2)
+        tune_operator(folder, 2, **instant())
         assert self.latencies(folder) == [False, False, False, True, True]
 
 
@@ -193,8 +194,7 @@ class TestNetworkThatIsFasterUntuned:
         assert self.schedules(faster_untuned / "best", monkeypatch, cpu(64)) == 0
 
     def test_is_not_so_for_a_target_with_records_of_its_own(self, folder, monkeypatch, capsys):
-        options = {"builder": builder(), "runner": runner(), "evaluate": False}
-        tune_network(*workloads.mlp(), cpu(64), folder, 4, seed=0, **options)
+        tune_network(*workloads.mlp(), cpu(64), folder, 4, seed=0, **instant())
         assert "trials in the database do not count, they are for " in capsys.readouterr().err
         assert self.schedules(folder / "best", monkeypatch, cpu(64)) == 4
         assert self.schedules(folder / "best", monkeypatch) == 0
@@ -202,20 +202,20 @@ class TestNetworkThatIsFasterUntuned:
     def test_stays_so_until_more_is_measured(self, folder, monkeypatch):
         tune(folder, 4, strategy=OpEvoStrategy(seed=0), evaluate=False)
         assert self.schedules(folder / "best", monkeypatch) == 0
-        tune(folder, 5, strategy=OpEvoStrategy(seed=0), evaluate=False)
+        tune(folder, 5, strategy=OpEvoStrategy(seed=0), **instant())
         assert self.schedules(folder / "best", monkeypatch) == 4
 
     def test_stays_so_when_another_network_is_tuned_into_its_folder(self, folder, monkeypatch):
-        tune_operator(folder, 2)
+        tune_operator(folder, 2, **instant())
         assert self.schedules(folder / "best", monkeypatch) == 0
 
 
-def test_tvms_search_ends_where_a_task_has_a_single_schedule(tmp_path):
+def test_tvms_search_of_a_task_with_few_schedules_ends(tmp_path):
     """It then proposes nothing several times before it gives the task up."""
     operator = workloads.operator("nn.relu", [(4,)])
     # seconds instead of a minute
     search = EvolutionarySearch(population_size=16, init_min_unmeasured=2, genetic_num_iters=1)
-    options = {"strategy": search, "cost_model": "random", "evaluate": False}
+    options = {"strategy": search, "cost_model": "random", **instant()}
     result = tune_module(*operator, tmp_path, 8, **options)
     assert result.stop_reason in ("exhausted", "trials")
     assert 1 <= result.trials == len(open_database(tmp_path))
@@ -226,7 +226,7 @@ def test_of_what_computes_something_else_only_what_another_network_had_is_among_
 ):
     """All trials are kept."""
     softmax = workloads.operator("nn.softmax", [(8, 32)])
-    tune_module(*softmax, tmp_path, 2, evaluate=False)
+    tune_module(*softmax, tmp_path, 2, **instant())
     (before,) = open_database(tmp_path / "best").get_all_tuning_records()
     wrong = Comparison(["tuned"], relative_errors=[0.5], outputs_match=False)
     monkeypatch.setattr("autotvm_opevo.meta_schedule.network.evaluate_network", lambda *_: wrong)
@@ -305,9 +305,8 @@ class TestTargets:
 
     def test_a_run_resumes_with_a_target_that_has_only_a_number_of_cores(self, tmp_path):
         operator = workloads.operator("nn.softmax", [(8, 32)])
-        own = {"builder": Builder(), "runner": Runner(lambda number: 1.0), "evaluate": False}
         for measured in (2, 0):
-            result = tune_network(*operator, "llvm -num-cores=2", tmp_path, 2, **own)
+            result = tune_network(*operator, "llvm -num-cores=2", tmp_path, 2, **instant())
             assert (result.trials, result.measured) == (2, measured)
 
     def test_a_gpu_must_be_named(self):

@@ -1,8 +1,6 @@
 """OpEvoStrategy: proposals for synthetic results, and real tuning."""
 
 import inspect
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import PyBuilder
 from tvm.s_tir.meta_schedule.runner import RunnerResult
+from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy
@@ -85,13 +84,22 @@ class TestProposals:
         assert runs[0] == runs[1] != runs[2]
 
     @pytest.mark.parametrize(
-        ("workload", "surrogate"),
-        [("MM1", None), ("MM1", "gp"), ("C2", None), ("C2", "gp"), ("softmax", None)],
+        ("workload", "surrogate", "number"),
+        [
+            ("softmax", None, 12),
+            ("C2", None, 6),
+            ("C2", "gp", 6),
+            *(
+                pytest.param(*one, 12, marks=pytest.mark.soak)
+                for one in (("MM1", None), ("MM1", "gp"), ("C2", "gp"))
+            ),
+        ],
     )
-    def test_batches_are_full_and_no_candidate_is_proposed_twice(self, workload, surrogate):
-        batches = proposals(task(workload, "llvm", OpEvoStrategy(seed=0, surrogate=surrogate)), 12)
-        assert [len(batch) for batch in batches] == [8] * 12
-        assert len({trace for batch in batches for trace in batch}) == 96
+    def test_batches_are_full_and_no_candidate_is_proposed_twice(self, workload, surrogate, number):
+        strategy = OpEvoStrategy(seed=0, surrogate=surrogate)
+        batches = proposals(task(workload, "llvm", strategy), number)
+        assert [len(batch) for batch in batches] == [8] * number
+        assert len({trace for batch in batches for trace in batch}) == 8 * number
 
     @pytest.mark.parametrize("surrogate", [None, "gp"])
     def test_the_search_learns(self, surrogate):
@@ -141,7 +149,7 @@ class TestRejections:
     @pytest.mark.parametrize("surrogate", [pytest.param(None, marks=pytest.mark.soak), "gp"])
     @pytest.mark.parametrize(
         "workload",
-        ["MM1", "BMM1", *(pytest.param(name, marks=pytest.mark.soak) for name in ("C1", "C2"))],
+        ["MM1", *(pytest.param(name, marks=pytest.mark.soak) for name in ("BMM1", "C1", "C2"))],
     )
     def test_on_a_gpu_where_most_candidates_are_rejected_few_are_tried_in_vain(
         self, workload, surrogate, monkeypatch
@@ -168,7 +176,7 @@ class TestRejections:
         assert np.mean(tries[-100:]) > (0.2 if surrogate else 0.1)
 
     def test_rejected_candidates_are_no_trials(self):
-        batches = proposals(task("C1", "cuda", OpEvoStrategy(seed=0)), 99, trials=20)
+        batches = proposals(task("MM1", "cuda", OpEvoStrategy(seed=0)), 99, trials=20)
         assert sum(map(len, batches)) == 20
 
     def test_many_rejections_do_not_end_a_task(self, monkeypatch):
@@ -217,11 +225,11 @@ class TestArguments:
                 super().tell(configurations, fitnesses)
 
         monkeypatch.setattr(strategy_module, "OpEvo", RecordingOpEvo)
-        batches = proposals(task("softmax", "llvm", OpEvoStrategy(seed=0)), 6)
+        batches = proposals(task("softmax", "llvm", OpEvoStrategy(seed=0)), 3)
         decisions = decision_space("softmax", "llvm")
-        assert [len(batch) for batch in batches] == [8] * 6
-        assert len(told) == 48
-        assert len({str(decisions.candidate(c)[0].sch.trace) for c in told}) == 48
+        assert [len(batch) for batch in batches] == [8] * 3
+        assert len(told) == 24
+        assert len({str(decisions.candidate(c)[0].sch.trace) for c in told}) == 24
 
     def test_the_description_has_the_seed_and_all_options_but_the_defaults(self):
         assert OpEvoStrategy().description == "OpEvo"
@@ -337,6 +345,7 @@ class TestResuming:
             8,
             runner=runner(),
             builder=builder(),
+            strategy=EvolutionarySearch(population_size=64),  # an eighth of the default
             cost_model="random",
             seed=1,
         )
@@ -355,18 +364,3 @@ class TestResuming:
         context.pre_tuning(100, design_spaces=context.generate_design_space(), database=database)
         _, found = strategy._task_search._search.best
         assert found == pytest.approx(1 / seconds(best.run_secs))
-
-
-def test_importing_patches_nothing():
-    script = (
-        "import inspect; before = inspect.getmodule\n"
-        "from tvm.s_tir import meta_schedule as ms\n"
-        "things = {name: vars(ms.builder.local_builder)[name] for name in ('default_build', "
-        "'LocalBuilder')}\n"
-        "import sys, autotvm_opevo.meta_schedule\n"
-        "assert inspect.getmodule is before\n"
-        "assert all(vars(ms.builder.local_builder)[name] is thing for name, thing in "
-        "things.items())\n"
-        "assert 'tvm.s_tir.tensor_intrin' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=280)

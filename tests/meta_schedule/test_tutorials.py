@@ -1,8 +1,8 @@
-"""The tutorials for MetaSchedule, run from the command line or in this process."""
+"""The tutorials for MetaSchedule, run in this process."""
 
 import pytest
 from onnx_files import save_onnx
-from tutorial_scripts import outline, recorded_output, run, run_here
+from tutorial_scripts import outline, recorded_output, run_here
 
 from tests.helpers.local_rpc import local_rpc
 
@@ -29,10 +29,9 @@ def test_tune_your_model_takes_a_model_of_the_users(tmp_path, monkeypatch, capsy
     assert last == f"{tmp_path / 'model.so'} computes what the untuned network does"
 
 
-def test_without_a_board_tune_for_a_board_builds_for_arm(tmp_path):
-    done = run("tune_for_a_board.py", "--out", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == recorded_output("tune_for_a_board.py")
+def test_without_a_board_tune_for_a_board_builds_for_arm(tmp_path, monkeypatch, capsys):
+    run_here(monkeypatch, "tune_for_a_board.py", "--out", tmp_path)
+    assert capsys.readouterr().out.splitlines() == recorded_output("tune_for_a_board.py")
 
 
 def test_tune_for_a_board_tunes_on_a_server_and_runs_the_network_there(

@@ -298,6 +298,6 @@ def test_what_is_no_regular_file_is_not_overwritten(tmp_path):
         report(log, out="/dev/null")
 
 
-def test_fifty_logs(tmp_path):
+def test_a_report_of_fifty_logs_is_written(tmp_path):
     logs = [autotvm_log(tmp_path / f"{i}.json", trials=2) for i in range(50)]
     assert report(*logs, out=tmp_path / "report.html").exists()
