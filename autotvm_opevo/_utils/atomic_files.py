@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
@@ -56,7 +57,8 @@ def write_whole(path: Path, lines: Iterable[bytes]) -> None:
             file.flush()
             os.fsync(file.fileno())
         if path.exists():
-            shutil.copymode(path, partial)
+            with suppress(OSError):  # of file systems without modes
+                shutil.copymode(path, partial)
         os.replace(partial, path)
         sync(path.parent)
     finally:

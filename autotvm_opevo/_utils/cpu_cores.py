@@ -101,16 +101,16 @@ def thread_mismatch(threads: int) -> str:
     chosen = [name for name in _VARIABLES if os.environ.get(name)]
     if threads < 1 or cores in (0, threads) or (threads > cores and chosen):
         return ""
+    ran = f"TVM runs kernels in {pluralize(threads, 'thread')} on {pluralize(cores, 'core')}"
     frequencies = [_max_frequency(cpu) for cpu in range(os.cpu_count() or 1)]
-    if len(set(frequencies)) == 2 and threads == frequencies.count(max(frequencies)):
-        return ""  # of two kinds of cores, TVM takes the faster ones only
+    fastest = frequencies.count(max(frequencies))
+    asked = os.environ[chosen[0]] if chosen else ""
+    if threads == fastest < len(frequencies) and asked != str(threads):
+        return f"{ran}: it takes only those of the highest frequency, whatever TVM_NUM_THREADS says"
     how = "which autotvm_opevo.use_all_cores() sets, as this package's commands do"
     if chosen:
-        how = f"instead of {chosen[0]}={os.environ[chosen[0]]}"
-    return (
-        f"TVM runs kernels in {pluralize(threads, 'thread')} on {pluralize(cores, 'core')}: "
-        f"TVM_NUM_THREADS={cores} uses each once, {how}; deploy with the same"
-    )
+        how = f"instead of {chosen[0]}={asked}"
+    return f"{ran}: TVM_NUM_THREADS={cores} uses each once, {how}; deploy with the same"
 
 
 @cache

@@ -11,7 +11,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from math import inf
 from traceback import format_exception_only
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
@@ -96,7 +96,7 @@ def say_if_long(what: str, done: Callable[[], str] = lambda: "") -> Iterator[Non
     """
     global _quiet_since, _busy_until
     ended, start = threading.Event(), time.monotonic()
-    is_terminal = sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()
+    is_terminal = bool(getattr(_stderr(), "isatty", bool)())
 
     def left() -> float:
         """Seconds until something has to be said."""
@@ -130,5 +130,10 @@ def say_if_long(what: str, done: Callable[[], str] = lambda: "") -> Iterator[Non
 
 def _write(text: str, end: str = "\n") -> None:
     """Write to standard error, where there is one: beside a progress bar, not into it."""
-    if sys.stderr is not None and not sys.stderr.closed:
-        tqdm.write(text, file=sys.stderr, end=end)
+    if (stream := _stderr()) is not None:
+        tqdm.write(text, file=stream, end=end)
+
+
+def _stderr() -> Any:
+    """Standard error, which may be what only writes; None if there is none, or it is closed."""
+    return None if getattr(sys.stderr, "closed", False) else sys.stderr

@@ -134,7 +134,12 @@ def known_target(text: str) -> tuple[str, list[str]]:
     try:
         Target(target)
     except Exception:  # TVM raises errors of several types
-        unknown = option_names(target).difference(TargetKind.options_from_name(target.split()[0]))
+        kind = target.split()[0]
+        try:
+            options = TargetKind.options_from_name(kind)
+        except Exception:
+            raise UnknownOption(f"since TVM {tvm.__version__} has no target {kind}") from None
+        unknown = option_names(target).difference(options)
         return without_options(target, unknown & UNUSED_OPTIONS), sorted(unknown - UNUSED_OPTIONS)
     return target, []
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from math import inf
 from typing import Any
 
 import tvm
@@ -138,6 +139,7 @@ class Measurer(measurer.Measurer):
                 result = self.pool.run_one(build.measured, built)
             else:
                 (result,) = self.runner.run([build.measured], [built])
+            result = _possible(result)
             self._keep(build.measured, built, result)
         with suppress(OSError):
             os.unlink(built.filename)
@@ -161,7 +163,7 @@ class Measurer(measurer.Measurer):
             limit, *(getattr(owner, "executor", None) for owner in (builder, runner))
         ):
             builds = builder.build(inputs)
-            results: list[MeasureResult] = (self.pool or runner).run(inputs, builds)
+            results = [_possible(result) for result in (self.pool or runner).run(inputs, builds)]
         errors = set()
         for measured, built, result in zip(inputs, builds, results):
             if not isinstance(built, MeasureResult):
@@ -204,6 +206,16 @@ class Measurer(measurer.Measurer):
                 if not retry or isinstance(error, TimeoutError):
                     raise DevicePoolError(f"no device of key {key!r} answers: {error}") from error
         return None
+
+
+def _possible(result: MeasureResult) -> MeasureResult:
+    """A failure instead of impossible times, as of a kernel that is faster than the clock, which
+    AutoTVM would take for the best.
+    """
+    if result.error_no != MeasureErrorNo.NO_ERROR or seconds(result) < inf:
+        return result
+    error = RuntimeError(f"impossible seconds: {result.costs}")
+    return result._replace(costs=(str(error), error), error_no=MeasureErrorNo.RUNTIME_DEVICE)
 
 
 def _own_runner(given: Any) -> Any:

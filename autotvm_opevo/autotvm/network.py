@@ -289,7 +289,7 @@ class NetworkRun(TuningRun):
         """The result so far."""
         return replace(
             super().result(),
-            best_file=self.best.path,
+            best_file=self.best.path if self.best.path.exists() else None,
             rejected=self.store.rejected,
             unrelated=self._unrelated,
         )

@@ -34,7 +34,7 @@ class TaskState(task_state.TaskState):
     space : Space
         Of its configurations.
     best : (MeasureInput, MeasureResult) or None
-        The fastest record.
+        The fastest record, or the one that was confirmed.
     """
 
     best: Record | None = None

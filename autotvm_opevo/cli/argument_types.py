@@ -83,13 +83,13 @@ def attribute(text: str) -> tuple[str, Any]:
 def address(text: str) -> tuple[str, int]:
     """A host and a port; this machine without a host.
 
-    >>> address("10.0.0.7:9190"), address(":9190")
-    (('10.0.0.7', 9190), ('127.0.0.1', 9190))
+    >>> address("10.0.0.7:9190"), address(":9190"), address("[::1]:9190")
+    (('10.0.0.7', 9190), ('127.0.0.1', 9190), ('::1', 9190))
     """
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 < int(port) < 65_536:
         raise _must_be("a host and a port, such as 127.0.0.1:9190", text)
-    return host or "127.0.0.1", int(port)
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _must_be(what: str, text: str) -> ArgumentTypeError:

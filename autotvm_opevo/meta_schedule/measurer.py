@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -9,7 +10,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import tvm
@@ -55,7 +55,9 @@ class Trial:
     @property
     def message(self) -> str:
         """The last line of the error; empty for a success."""
-        return last_line(str(self.result.error_msg))[:300] if self.failure else ""
+        if not self.failure:
+            return ""
+        return last_line(str(self.result.error_msg or "no possible time was measured"))[:300]
 
 
 # Candidates that are proposed at a time, for each builder or device: with more, a search proposes
@@ -160,7 +162,8 @@ class Measurer(measurer.Measurer):
         trial = Trial(candidate, result, failure, spent)
         if built.artifact_path:
             self.finalists.add(task, trial, built, str(built.artifact_path), trial.latency)
-            shutil.rmtree(Path(str(built.artifact_path)).parent, ignore_errors=True)
+            if folder := os.path.dirname(str(built.artifact_path)):  # of this build alone
+                shutil.rmtree(folder, ignore_errors=True)
         return trial
 
     def _run_on_device(self, candidate: MeasureCandidate, artifact: str) -> RunnerResult:

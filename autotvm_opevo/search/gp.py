@@ -271,8 +271,7 @@ class GaussianProcess:
         self.hyperparameters, self._fitted_to = prior_median(kernel.size), -1
 
     def posterior(self, train_x: Array, train_y: Array, own: int, x: Array) -> Posterior:
-        """Posterior at `x`; of many results, the best half are used, and a random sample of the
-        others.
+        """Posterior at `x`, from a subsample of many results: half of it the best, half random.
 
         The first target says which are best, and is what hyperparameters are fitted to. `own` is
         the number of results of the task that is tuned.

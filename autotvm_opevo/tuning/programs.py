@@ -25,10 +25,10 @@ Array = np.ndarray[Any, Any]
 # Takes a built library to the device that runs the trials; what it returns loads it there.
 Uploader = Callable[[Any], Callable[[], Any]]
 
-# Seconds to wait for a free remote device, and the most that the tracker's protocol can tell.
+# Seconds to wait for a free remote device, and for a tracker's answer.
 REQUEST_TIMEOUT = 300
-# And for a tracker's answer.
 _TRACKER_TIMEOUT = 30.0
+# The longest session that the tracker's protocol can tell.
 _LONGEST_SESSION = 2**31 - 1
 # Seconds to give one back.
 _CLOSE_TIMEOUT = 10

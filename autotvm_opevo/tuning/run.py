@@ -7,6 +7,7 @@ Imports no TVM: tasks, measurer and where trials are stored are the adapter's.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -67,6 +68,7 @@ class Budget:
         self.trials = as_integer("trials", trials)
         if time_limit is not None:
             seconds = as_seconds("time_limit", time_limit)
+            seconds = inf if seconds > threading.TIMEOUT_MAX else seconds  # more cannot be waited
             self.deadline = self.start + (1 - CONFIRMATION_SHARE) * seconds
 
 

@@ -142,9 +142,9 @@ def gradient(tasks: Tasks, operators: Operators, remaining: int, rng: Generator)
     warm-up round for each.
 
     Ansor's maximizes the reduction per trial, but a trial of one task can take fifty times as long
-    to compile as one of another. The task with the largest FLOP goes first, and has eight trials
-    before similar tasks begin. A task without a successful trial has no gradient; it gets half of
-    an equal share.
+    to compile as one of another. The task with the largest FLOP in one run of the network goes
+    first, and has eight trials before similar tasks begin. A task without a successful trial has no
+    gradient; it gets half of an equal share.
     """
     active = _active_tasks(tasks)
     untuned = [i for i in active if not tasks[i].begun]

@@ -83,6 +83,18 @@ class TestWriteWhole:
         assert path.read_bytes() == b"new\nlines\n"
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
+    def test_a_file_is_replaced_where_modes_cannot_be_changed(self, tmp_path, monkeypatch):
+        """As in folders that a virtual machine shares."""
+
+        def chmod(*_, **__):
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+        path = tmp_path / "log"
+        path.write_bytes(b"old\n")
+        monkeypatch.setattr("os.chmod", chmod)
+        write_whole(path, [b"new\n"])
+        assert path.read_bytes() == b"new\n"
+
     def test_a_symbolic_link_stays_one(self, tmp_path):
         (tmp_path / "disk").mkdir()
         path, link = tmp_path / "disk" / "page", tmp_path / "link"

@@ -93,13 +93,18 @@ def test_more_threads_than_cores_are_the_users_choice_or_tvms_which_knows_no_quo
     assert "in 3 threads on 2 cores: TVM_NUM_THREADS=2" in thread_mismatch(3)
 
 
-def test_slower_cores_that_tvm_never_takes_are_not_said_to_be_idle(monkeypatch, tmp_path):
-    """As on big.LITTLE."""
+def test_cores_that_tvm_never_takes_since_others_are_faster_are_said(monkeypatch, tmp_path):
+    """As where two of a kind are allowed a higher frequency."""
+    for name in ("TVM_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
     siblings(monkeypatch, tmp_path, ["0", "1", "2", "3"])
     for cpu, frequency in enumerate([1400, 1400, 1800, 1800]):
         (tmp_path / f"{cpu}.frequency").write_text(f"{frequency}\n")
-    assert thread_mismatch(2) == ""
-    assert "in 1 thread on 4 cores" in thread_mismatch(1)
+    assert "in 2 threads on 4 cores: it takes only those of the highest" in thread_mismatch(2)
+    monkeypatch.setenv("TVM_NUM_THREADS", "4")
+    assert "whatever TVM_NUM_THREADS says" in thread_mismatch(2)
+    monkeypatch.setenv("TVM_NUM_THREADS", "2")
+    assert "uses each once, instead of TVM_NUM_THREADS=2" in thread_mismatch(2)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -86,6 +87,17 @@ def test_without_a_standard_error_nothing_is_said(monkeypatch, capsys, is_closed
     with say_if_long("counting", lambda: said.set() or ""):
         assert said.wait(60)
     assert not capsys.readouterr().out
+
+
+def test_a_standard_error_that_only_writes_is_enough(monkeypatch):
+    """As what copies it to a file."""
+    written = []
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=written.append, flush=lambda: None))
+    monkeypatch.setattr(timeouts, "SILENT", 0.01)
+    said = threading.Event()
+    with say_if_long("counting", lambda: said.set() or ""):
+        assert said.wait(60)
+    assert "counting: 0 s so far" in "".join(written)
 
 
 def test_what_is_quick_says_nothing(monkeypatch, capsys):

@@ -1,5 +1,6 @@
 """Builders and runners shared by the tasks of a network."""
 
+import math
 import os
 import threading
 import time
@@ -13,7 +14,7 @@ from tvm.contrib.popen_pool import PopenPoolExecutor
 
 from autotvm_opevo.autotvm import LocalRunner
 from autotvm_opevo.autotvm import measurer as module
-from autotvm_opevo.autotvm.log import key_of, seconds
+from autotvm_opevo.autotvm.log import failure, key_of, seconds
 from autotvm_opevo.autotvm.measurer import Measurer, default_measure_option
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 
@@ -72,6 +73,18 @@ class TestMeasurer:
                 assert [trial.result(0)[1].costs for trial in trials] == [(1.0 + i,) for i in batch]
                 assert measurer.has_capacity
         assert calls == [task.name, ("build", 3), ("run", 3), ("build", 1), ("run", 1)]
+
+    @pytest.mark.parametrize("latency", [0.0, math.nan, math.inf])
+    def test_an_impossible_time_is_a_failure(self, latency):
+        """AutoTVM would take it for the best."""
+        task = dense_task()
+        runner = InstantRunner(lambda config: latency)
+        with Measurer(autotvm.measure_option(InstantBuilder(timeout=1), runner)) as measurer:
+            (trial,) = measurer.submit(task, [task.config_space.get(0)])
+        assert failure(trial.result(0)[1]) == (
+            "runtime device",
+            f"impossible seconds: ({latency},)",
+        )
 
     def test_the_best_five_of_a_task_can_be_timed_again_after_the_builder_has_deleted_them(self):
         task = dense_task(64)
