@@ -89,7 +89,9 @@ def confirmed(board, tmp_path_factory):
     log = tmp_path_factory.mktemp("confirmed") / "log.json"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "CONFIRMATION_SHARE", 10.0)
-        patch.setattr(race, "_LAST_ROUND", race.MIN_ROUNDS)  # each round starts a process
+        # each timing of a finalist starts a process
+        patch.setattr(race, "_LAST_ROUND", race.MIN_ROUNDS)
+        patch.setattr(measurer_module, "FINALISTS", 2)
         patch.setattr(measurer_module, "MAX_RATIO", 1e6)
         option = measure_option(
             board, n_parallel=1, package=autotvm_opevo.autotvm, min_repeat_ms=20
