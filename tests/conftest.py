@@ -8,7 +8,7 @@ import sys
 import pytest
 from hypothesis import settings
 from known_machine import measured_once
-from known_networks import once_for_each_network, verified_once
+from known_networks import built_once, once_for_each_network, verified_once
 
 from autotvm_opevo._utils import timeouts
 
@@ -35,13 +35,14 @@ def _machine_is_measured_once(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def _networks_are_known():
-    """The tasks of a network, and whether its lowering is right, for which TVM compiles it. A
-    hundred tests tune the same few networks.
+    """The tasks of a network, whether its lowering is right, for which TVM compiles it, and what is
+    built of it with the same records. A hundred tests tune the same few networks.
     """
     with pytest.MonkeyPatch.context() as patch:
         for name, function, once in (
             ("autotvm_opevo.autotvm.network", "extract", once_for_each_network),
             ("autotvm_opevo.autotvm.comparison", "extract", once_for_each_network),
+            ("autotvm_opevo.autotvm.evaluation", "build", built_once),
             ("autotvm_opevo.meta_schedule.network", "verifying", verified_once),
         ):
             if module := sys.modules.get(name):

@@ -9,7 +9,7 @@ import pytest
 import tvm
 from compared_networks import time_two_rounds
 from instant_measuring import instant
-from rpc_farm import KEY, farm
+from rpc_farm import KEY
 from small_networks import TARGET, one_layer, two_layers
 from tvm import autotvm, relay
 
@@ -261,12 +261,3 @@ def test_a_kernel_is_built_as_it_was_measured(logs):
     kernel = Timed(library, library.entry_name, tvm.cpu(), [*map(tvm.nd.array, arrays)])
     assert kernel.seconds() > 0
     assert not autotvm.GLOBAL_SCOPE.in_tuning
-
-
-def test_on_a_remote_device(logs, tmp_path):
-    with farm(tmp_path, count=1) as (port, _):
-        runner = autotvm.RPCRunner(KEY, "127.0.0.1", port)
-        comparison = compare_logs(two_layers(), {}, TARGET, logs, runner=runner)
-    assert comparison.outputs_match
-    assert np.shape(comparison.race.latencies) == (2, 3)
-    assert all(operator.race.latencies for operator in comparison.differing)

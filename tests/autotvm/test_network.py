@@ -155,7 +155,7 @@ class TestBudget:
         assert len(modes) >= 12
 
     def test_a_task_that_stops_early_leaves_its_trials_to_the_others(self, tmp_path):
-        options = {"early_stopping": 12, "task_scheduler": "equal"}
+        options = {"early_stopping": 12, "task_scheduler": "equal", "transfer": False}
         result = tune(tmp_path / "log.json", 150, mod=one_layer(), **options)
         assert result.stop_reason == "exhausted"
         assert all(12 < row.trials < 150 for row in result.rows)
@@ -164,7 +164,7 @@ class TestBudget:
         self, tmp_path, capsys
     ):
         runner = SyntheticRunner(fails=lambda task: task.name == "dense_pack.x86")
-        result = tune(tmp_path / "log.json", 120, runner)
+        result = tune(tmp_path / "log.json", 120, runner, transfer=False)
         row = next(row for row in result.rows if "dense_pack" in row.name)
         assert row.latency == float("inf")
         assert row.trials <= 40
@@ -239,13 +239,13 @@ class TestBudget:
     def test_the_same_seed_gives_the_same_run(self, tmp_path):
         """Also by the gradient, if trials always take as long."""
         for name in ("a", "b"):
-            tune(tmp_path / f"{name}.json", 32, seed=3, mod=one_layer())
+            tune(tmp_path / f"{name}.json", 32, seed=3, mod=one_layer(), transfer=False)
         assert configurations(tmp_path / "a.json") == configurations(tmp_path / "b.json")
 
 
 class TestTransfer:
     def test_a_log_of_another_network_changes_what_is_tried_first(self, tmp_path, capsys):
-        tune(tmp_path / "other.json", mod=two_layers(width=96))
+        tune(tmp_path / "other.json", 12, mod=two_layers(width=96))
         first = {}
         for name, options in {
             "without": {},
@@ -253,7 +253,7 @@ class TestTransfer:
         }.items():
             runner = SyntheticRunner()
             tune(tmp_path / f"{name}.json", runner=runner, trials=12, **options)
-            assert ("learning from 40 records of 3 tasks" in capsys.readouterr().err) == bool(
+            assert ("learning from 12 records of 3 tasks" in capsys.readouterr().err) == bool(
                 options
             )
             first[name] = runner.measured
@@ -261,9 +261,9 @@ class TestTransfer:
         assert len(set(first["with"])) == 12
 
     def test_networks_that_share_a_log_learn_from_each_other(self, tmp_path, capsys):
-        tune(tmp_path / "log.json", mod=two_layers(width=96))
+        tune(tmp_path / "log.json", 12, mod=two_layers(width=96))
         assert "learning from" not in capsys.readouterr().err
-        tune(tmp_path / "log.json", trials=60)
+        tune(tmp_path / "log.json", 16)
         # the convolution is this network's, too
         assert " of 2 tasks\n" in capsys.readouterr().err.partition("learning from ")[2]
 
@@ -316,16 +316,16 @@ class TestLogs:
         log.write_text("\n".join([*rows, rows[-1], rows[-1][:100]]))
 
         runner = SyntheticRunner()
-        result = tune(log, 40, runner)
+        result = tune(log, 24, runner)
         assert (result.trials, result.measured, result.unrelated, result.rejected) == (
-            40,
-            30,
+            24,
+            14,
             20,
             1,
         )
         assert log.read_text().splitlines()[:31] == [*rows, rows[-1]]
         assert Path(f"{log}.rejected").read_text() == rows[-1][:100] + "\n"
-        assert len(list(autotvm.record.load_from_file(str(log)))) == 61
+        assert len(list(autotvm.record.load_from_file(str(log)))) == 45
         assert "20 records" in str(result)
         assert "1 malformed line of" in str(result)
 

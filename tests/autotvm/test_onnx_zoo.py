@@ -12,6 +12,7 @@ from tvm import autotvm, relay
 from tvm.runtime.vm import VirtualMachine
 
 from autotvm_opevo import tune_network
+from autotvm_opevo.autotvm import network as module
 from autotvm_opevo.autotvm.evaluation import Instance, build
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
@@ -56,26 +57,22 @@ def test_a_tuned_network_computes_what_onnx_specifies(tmp_path, monkeypatch, nam
     time_two_rounds(monkeypatch)
     network = NETWORKS[name]()
     mod, weights = load(network, tmp_path)
-    options = {
-        "measure_option": instant() if name in QUICK else for_real(),
-        "seed": 0,
-        "task_scheduler": "round-robin",
-    }
-    tasks = len(
-        tune_network(mod, weights, TARGET, tmp_path / "log.json", 1, evaluate=False, **options).rows
-    )
+    folded = fold(mod, weights)
+    trials = len(module.extract(folded, TARGET).tasks) + 2
     result = tune_network(
         mod,
         weights,
         TARGET,
         tmp_path / "log.json",
-        tasks + 2,
+        trials,
+        instant() if name in QUICK else for_real(),
+        task_scheduler="round-robin",
+        seed=0,
         evaluate=name not in QUICK,
-        **options,
     )
-    assert result.trials == tasks + 2
+    assert result.trials == trials
     assert all(row.works for row in result.rows)
     assert name in (*QUICK, *DYNAMIC) or result.comparison.outputs_match
     network.assert_outputs(
-        outputs(name, fold(mod, weights), network.inputs, result.best_file), network.expected()
+        outputs(name, folded, network.inputs, result.best_file), network.expected()
     )

@@ -27,7 +27,7 @@ import autotvm_opevo.autotvm
 from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import compare_logs, rpc
 from autotvm_opevo.autotvm.evaluation import open_device
-from autotvm_opevo.autotvm.log import Record
+from autotvm_opevo.autotvm.log import Record, seconds
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.tuning import measurer as measurer_module
@@ -89,7 +89,9 @@ def confirmed(board, tmp_path_factory):
     log = tmp_path_factory.mktemp("confirmed") / "log.json"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "CONFIRMATION_SHARE", 10.0)
-        patch.setattr(race, "_LAST_ROUND", race.MIN_ROUNDS)  # each round starts a process
+        # each timing of a finalist starts a process
+        patch.setattr(race, "_LAST_ROUND", race.MIN_ROUNDS)
+        patch.setattr(measurer_module, "FINALISTS", 2)
         patch.setattr(measurer_module, "MAX_RATIO", 1e6)
         option = measure_option(
             board, n_parallel=1, package=autotvm_opevo.autotvm, min_repeat_ms=20
@@ -431,6 +433,22 @@ class TestConfirmation:
         _, result = confirmed
         assert result.comparison.outputs_match
         assert len(result.comparison.race.latencies) == 2
+
+    def test_logs_and_their_operators_are_compared_on_a_device_too(
+        self, confirmed, board, tmp_path, monkeypatch
+    ):
+        time_two_rounds(monkeypatch)
+        log, _ = confirmed
+        succeeded = [record for record in records(log) if record[1].error_no == 0]
+        slowest = max(succeeded, key=lambda record: seconds(record[1]))
+        (tmp_path / "slow.json").write_text(autotvm.record.encode(*slowest) + "\n")
+        logs = [log, tmp_path / "slow.json"]
+        runner = autotvm.RPCRunner(KEY, "127.0.0.1", board, timeout=TIMEOUT)
+        comparison = compare_logs(MOD, PARAMS, "llvm", logs, runner=runner)
+        assert comparison.outputs_match
+        assert np.shape(comparison.race.latencies) == (2, 3)
+        (operator,) = comparison.differing
+        assert np.shape(operator.race.latencies) == (2, 2)
 
 
 def test_a_device_is_given_back_although_something_of_it_is_left(board, monkeypatch):

@@ -80,15 +80,15 @@ class TestForReal:
         task, log = matmul_task(), tmp_path / "log.json"
         first = Recorder()
         tuner = OpEvoTuner(task, seed=0)
-        tuner.tune(24, for_real(), callbacks=[first, autotvm.callback.log_to_file(str(log))])
-        assert len(set(first.indices)) == 24
+        tuner.tune(12, for_real(), callbacks=[first, autotvm.callback.log_to_file(str(log))])
+        assert len(set(first.indices)) == 12
         assert all(r.error_no == 0 for _, r in first.pairs)
         assert tuner.best_flops == max(task.flop / r.costs[0] for _, r in first.pairs)
 
         fresh, second = OpEvoTuner(task, seed=0), Recorder()
         fresh.load_history(autotvm.record.load_from_file(str(log)))
-        fresh.tune(8, for_real(), callbacks=[second, autotvm.callback.log_to_file(str(log))])
-        assert len(set(first.indices + second.indices)) == 32
+        fresh.tune(4, for_real(), callbacks=[second, autotvm.callback.log_to_file(str(log))])
+        assert len(set(first.indices + second.indices)) == 16
 
         with autotvm.apply_history_best(str(log)) as best, task.target:
             config = best.query(task.target, task.workload)
@@ -177,7 +177,8 @@ class TestLoop:
 
     def test_tunes_a_space_beyond_64_bits(self, opevo):
         task, recorder = wide_task(), Recorder()
-        opevo(task, seed=0).tune(200, instant(slow_where_tiles_are_small), callbacks=[recorder])
+        option = instant(slow_where_tiles_are_small, batch=8)
+        opevo(task, seed=0).tune(200, option, callbacks=[recorder])
         assert len(set(recorder.indices)) == 200
         assert max(recorder.indices) > 2**63
         costs = [r.costs[0] for _, r in recorder.pairs]
@@ -385,7 +386,7 @@ class TestEnd:
 
     def test_a_space_that_trials_have_exhausted(self, warnings):
         OpEvoTuner(small_task(), seed=0).tune(
-            10_000, instant(lambda config: 1e-3 * (1 + config.index))
+            10_000, instant(lambda config: 1e-3 * (1 + config.index), batch=16)
         )
         (message,) = warnings()
         assert message.startswith(

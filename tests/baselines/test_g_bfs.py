@@ -50,7 +50,7 @@ def test_does_not_expand_failures():
 def test_samples_neighbours_uniformly():
     small = Space({"y": Factorization(32, 4), "x": Factorization(9, 3)})
     drawn = Counter()
-    for seed in range(400):
+    for seed in range(150):
         search = GBFS(small, sample_size=1, seed=seed)
         search.tell(search.ask(1), [1.0])
         drawn[small.index(search.ask(8)[0])] += 1

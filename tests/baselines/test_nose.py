@@ -73,7 +73,7 @@ def test_parents_are_selected_in_proportion_to_fitness_and_cross_at_one_point():
     space = Space({f"x{i}": Categorical(range(4)) for i in range(3)})
     fitness = np.array([1.0, 2.0, 3.0, 10.0])
     selected, cuts = Counter(), Counter()
-    for seed in range(1500):
+    for seed in range(600):
         search = NoSE(
             space, population_size=4, offspring_size=1, elite_size=1, mutation_rate=0.0, seed=seed
         )
@@ -85,15 +85,13 @@ def test_parents_are_selected_in_proportion_to_fitness_and_cross_at_one_point():
     pairs = [(i, j) for i in range(4) for j in range(4) if i != j]
     expected = np.array([fitness[i] * fitness[j] for i, j in pairs])
     assert set(selected) <= set(pairs)
-    assert (
-        chisquare([selected[pair] for pair in pairs], 1500 * expected / expected.sum()).pvalue
-        > 1e-4
-    )
+    expected *= 600 / expected.sum()
+    assert chisquare([selected[pair] for pair in pairs], expected).pvalue > 1e-4
     assert chisquare([cuts[1], cuts[2]]).pvalue > 1e-4
 
 
 def test_every_knob_mutates_with_probability_p():
-    space = wide(10**5)
+    space = wide(1000)
     search = NoSE(space, population_size=1, offspring_size=50, elite_size=50, seed=0)
     search.tell([dict.fromkeys(space.knobs, 7)], [1.0])
     changed = sum(value != 7 for child in search.ask(50) for value in child.values())

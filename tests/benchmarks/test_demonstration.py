@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
-from benchmarks import demonstration, tune_matmul
+from benchmarks import demonstration
 
 
 def run(seed, ours, as_many, theirs, while_tuning):
@@ -38,24 +38,6 @@ def test_runs_are_counted():
         "known in 2 runs, after equal trials in 1, XGBTuner's in 1. When rebuilt, 2 of 3 keep 90% "
         "of their tuning-time speed." in printed
     )
-
-
-def test_runs_that_are_there_are_not_repeated_and_their_configurations_are_timed(
-    tmp_path, capsys, monkeypatch
-):
-    monkeypatch.setattr(tune_matmul, "SHAPE", (32, 32, 32))
-    monkeypatch.setattr(tune_matmul, "ROUNDS", 2)
-    for seed in range(2):
-        tune_matmul.main(["--trials", "2", "--seed", str(seed), "--out", str(tmp_path / str(seed))])
-    capsys.readouterr()
-    demonstration.main(
-        ["--seeds", "2", "--out", str(tmp_path), "--picture", str(tmp_path / "pairs.png")]
-    )
-    assert (tmp_path / "pairs.png").stat().st_size > 0
-    note, *_, first, second = capsys.readouterr().out.splitlines()
-    assert note.startswith("The best known configuration reaches ")
-    assert (first.split()[1], second.split()[1]) == ("0", "1")
-    assert max(float(row.split()[-2]) for row in (first, second)) <= 1
 
 
 def test_every_run_has_the_target_that_is_given(tmp_path, monkeypatch):

@@ -20,6 +20,13 @@ SIZES = {
     "C1": 1_032_192,
     "C2": 22_579_200,
 }
+# On a CPU, with templates of this package, and of each template some, also of odd extents.
+OWN = sorted(operators._CPU.keys() - operators.TOPI.keys() - operators.TOPI_HELD_OUT.keys())
+OF_EACH_TEMPLATE = [
+    *("BMM1", "BMM2", "BMM3", "matmul-27x24x35"),
+    *("C1", "conv-5x15x10x5x1x2"),
+    *("splits-64", "registers-64", "matmul-512"),
+]
 FLOP = {
     "MM1": 2 * 512 * 1024 * 1024,
     "BMM1": 2 * 960 * 128 * 128 * 64,
@@ -53,9 +60,12 @@ def test_a_space_of_topi_is_small_enough_to_record(name):
     assert 100 <= size(task) <= 1000
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(16, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
-    "name", sorted(operators._CPU.keys() - operators.TOPI.keys() - operators.TOPI_HELD_OUT.keys())
+    ("name", "count"),
+    [
+        *((name, 2) for name in OF_EACH_TEMPLATE),
+        *(pytest.param(name, 16, marks=pytest.mark.soak) for name in OWN),
+    ],
 )
 def test_random_configurations_on_a_cpu_are_correct(name, count):
     """As the default schedule; a kernel that writes nothing leaves NaN."""

@@ -39,13 +39,13 @@ def options(file, out, seeds=1, trials=16):
     return given.split()
 
 
-def test_a_comparison_is_stored_and_resumed(tiny_file, tmp_path, capsys, request):
+@pytest.mark.usefixtures("in_this_process")
+def test_a_comparison_is_stored_and_resumed(tiny_file, tmp_path, capsys):
     tuners = ["--tuners", "OpEvo-published", "Random", "Grid", "G-BFS"]
     compare.main([*options(tiny_file, tmp_path / "out", seeds=2), *tuners])
     first = (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
     with open(tmp_path / "out" / "runs.jsonl", "a") as file:
         file.write('{"landscape": "tiny", "torn')
-    request.getfixturevalue("in_this_process")
     compare.main([*options(tiny_file, tmp_path / "out", seeds=3), *tuners])
     second = (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
     assert len(first) == 2 * 3 * 2  # known and hidden constraints; G-BFS needs splits
@@ -64,6 +64,13 @@ def test_a_comparison_is_stored_and_resumed(tiny_file, tmp_path, capsys, request
     printed = capsys.readouterr().out
     assert (tmp_path / "out" / "tables.md").read_text() in printed
     assert "| OpEvo-published against |" in printed
+
+
+@pytest.mark.soak
+def test_runs_have_worker_processes(tiny_file, tmp_path):
+    jobs = [Job(str(tiny_file), True, "Grid", seed, 4) for seed in range(2)]
+    results = runs.run_all(jobs, tmp_path / "runs.jsonl", workers=1)
+    assert [(result["seed"], result["measured"]) for result in results] == [(0, 4), (1, 4)]
 
 
 def test_a_run_is_the_improvements_of_the_best_so_far(tiny_file):

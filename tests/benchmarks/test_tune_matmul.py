@@ -1,26 +1,43 @@
-"""What `make tune` runs, from the command line."""
+"""What `make tune` runs, from the command line, and how the demonstration uses such runs."""
 
+import io
 import json
+import shutil
 import subprocess
 import sys
+from contextlib import redirect_stdout
 
 import pytest
 import tvm
 from tvm import autotvm
 
-from benchmarks import tune_matmul
+from benchmarks import demonstration, tune_matmul
 
 
-def test_it_compares_the_tuners_and_writes_logs_and_figures(tmp_path, capsys, monkeypatch):
+def shorten(monkeypatch):
+    """A small product, timed twice."""
     monkeypatch.setattr(tune_matmul, "SHAPE", (32, 32, 32))
     monkeypatch.setattr(tune_matmul, "ROUNDS", 2)
-    tune_matmul.main(["--trials", "2", "--out", str(tmp_path)])
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """The folder of a run, and what it printed."""
+    folder = tmp_path_factory.mktemp("tuned")
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as printed:
+        shorten(patch)
+        tune_matmul.main(["--trials", "2", "--out", str(folder)])
+    return folder, printed.getvalue()
+
+
+def test_it_compares_the_tuners_and_writes_logs_and_figures(tuned):
+    folder, printed = tuned
     trials = {
-        name: len((tmp_path / f"{name.lower()}.json").read_text().splitlines())
+        name: len((folder / f"{name.lower()}.json").read_text().splitlines())
         for name in ("OpEvoTuner", "XGBTuner")
     }
     assert trials["XGBTuner"] == 2 <= trials["OpEvoTuner"]
-    figures = json.loads((tmp_path / "figures.json").read_text())
+    figures = json.loads((folder / "figures.json").read_text())
     assert figures["trials"] == {**trials, "OpEvoTuner, as many trials": 2}
     assert (
         figures["now"].keys()
@@ -33,13 +50,32 @@ def test_it_compares_the_tuners_and_writes_logs_and_figures(tmp_path, capsys, mo
         >= figures["seconds"]["XGBTuner"]
         > figures["seconds"]["OpEvoTuner, as many trials"] / 2
     )
-    *_, as_long, as_many, next_command = lines = capsys.readouterr().out.splitlines()
+    *_, as_long, as_many, next_command = lines = printed.splitlines()
     rows = {words[0]: words[1:] for line in lines if (words := line.split())}
     assert all(float(rows[name][0]) > 0 for name in ("untuned", "OpEvoTuner", "XGBTuner"))
     assert "all outputs match numpy's" in "\n".join(lines)
     assert as_long.startswith("After ")
     assert as_many.startswith("After 2 trials each")
     assert "make tune-network" in next_command
+
+
+def test_the_demonstration_times_the_configurations_of_runs_that_are_there(
+    tuned, tmp_path, capsys, monkeypatch
+):
+    shorten(monkeypatch)
+    monkeypatch.setattr(demonstration, "subprocess", None)  # none is repeated
+    for seed in range(2):
+        copy = shutil.copytree(tuned[0], tmp_path / str(seed))
+        figures = json.loads((copy / "figures.json").read_text())
+        (copy / "figures.json").write_text(json.dumps({**figures, "seed": seed}))
+    demonstration.main(
+        ["--seeds", "2", "--out", str(tmp_path), "--picture", str(tmp_path / "pairs.png")]
+    )
+    assert (tmp_path / "pairs.png").stat().st_size > 0
+    note, *_, first, second = capsys.readouterr().out.splitlines()
+    assert note.startswith("The best known configuration reaches ")
+    assert (first.split()[1], second.split()[1]) == ("0", "1")
+    assert max(float(row.split()[-2]) for row in (first, second)) <= 1
 
 
 def test_it_says_by_how_much_the_configuration_is_faster_after_as_long_and_after_as_many_trials():

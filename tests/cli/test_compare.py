@@ -1,9 +1,8 @@
 """``compare`` with AutoTVM."""
 
+import os
+import re
 import signal
-import subprocess
-import sys
-import time
 
 import pytest
 from command_line import errors_of
@@ -15,6 +14,7 @@ from autotvm_opevo.autotvm import comparison
 from autotvm_opevo.cli.main import main
 from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.tuning import comparison as timing
+from autotvm_opevo.tuning.programs import Timed
 
 DENSE = ["--operator", "nn.dense", "--tensor", "4x256", "--tensor", "96x256"]
 
@@ -51,25 +51,26 @@ def test_other_outputs_are_a_failure(folder, capsys, monkeypatch):
     assert "outputs DIFFER" in capsys.readouterr().out
 
 
-def test_ctrl_c_prints_what_is_known(folder):
-    logs = [str(folder / name) for name in ("a.json", "b.json")]
-    command = [sys.executable, "-m", "autotvm_opevo", "compare", *logs, *DENSE]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # a background shell ignores it
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    # lines before it tell how long a slow build takes
-    assert any("timing them interleaved" in line for line in iter(process.stderr.readline, ""))
-    time.sleep(1)
-    process.send_signal(signal.SIGINT)
-    _, rest = process.communicate(timeout=600)
-    assert process.returncode == 130
-    assert "interleaved; ended by: " in rest
-    assert "Traceback" not in rest
+def test_ctrl_c_prints_what_is_known(folder, monkeypatch, capsys):
+    """It comes after a round, while a thread times the next."""
+    seconds, timed = Timed.seconds, []
+
+    def interrupt(instance):
+        timed.append(seconds(instance))
+        if len(timed) == 10:  # a round times each of three networks three times at most
+            os.kill(os.getpid(), signal.SIGINT)
+        return timed[-1]
+
+    monkeypatch.setattr(Timed, "seconds", interrupt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job may ignore it
+    try:
+        logs = [str(folder / name) for name in ("a.json", "b.json")]
+        assert main(["compare", *logs, *DENSE]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    said = capsys.readouterr().err
+    assert re.search(r"^[1-3] rounds?, interleaved; ended by: interrupted$", said, re.MULTILINE)
+    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize(

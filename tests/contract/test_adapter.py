@@ -157,7 +157,7 @@ class TestBudget:
         other.folder.mkdir()
         for one in (adapter, other):
             # the gradient also depends on how long trials take
-            assert_resumes(one, 0, 40, seed=3, task_scheduler="equal")
+            assert_resumes(one, 0, 24, seed=3, task_scheduler="equal", transfer=True)
         assert adapter.configurations() == other.configurations()
 
     def test_it_ends_when_all_spaces_are_exhausted(self, adapter):
@@ -255,7 +255,7 @@ class TestTuned:
 
     def test_the_best_stay_when_another_network_is_tuned(self, copy):
         before = copy.bests()
-        copy.tune(4, "other")
+        copy.tune(4, "other", transfer=True)
         both = copy.bests()
         assert before.items() < both.items()
         others = both.items() - before.items()

@@ -34,10 +34,13 @@ def test_what_generic_cpus_need_is_what_llvm_says(cpu):
     assert {*instructions(THIS_MACHINE.cpu_features(cpu))} - {"sse2"} == GENERIC_CPUS[cpu]
 
 
-def test_code_for_this_machines_target_runs():
+def test_code_for_this_machines_target_runs_and_measures_its_limits():
     target = as_target(targets.local_cpu_target())
-    assert targets.measure_roofline(target).flops > 1e8
     THIS_MACHINE.check(target)
+    roofline = targets.measure_roofline(target)
+    assert 1e8 < roofline.flops < 1e14
+    assert all(1e8 < speed < 1e13 for _, speed in roofline.bandwidths)
+    assert roofline.threads >= 1
 
 
 def test_a_target_beyond_the_processor_is_refused_before_anything_is_measured(

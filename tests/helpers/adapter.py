@@ -67,6 +67,9 @@ class Adapter(ABC):
     def tune(self, trials, network="small", seconds=made_up, **options):
         """Tune for a target of this machine; `seconds` has the latency of a trial by its number,
         None for a failure, and is called where it would run. Without it, trials run.
+
+        Only trials that run learn from other tasks and from the bundled records by default: the
+        model that does takes longer than the rest of a trial whose latency is made up.
         """
 
     @abstractmethod

@@ -31,7 +31,8 @@ class AutoTVM(adapter.Adapter):
     def tune(self, trials, network="small", seconds=adapter.made_up, **options):
         numbers = count()
         measured = for_real() if seconds is None else instant(lambda config: seconds(next(numbers)))
-        options = {"evaluate": False, "seed": 0, "measure_option": measured, **options}
+        defaults = {"evaluate": False, "seed": 0, "transfer": seconds is None}
+        options = {**defaults, "measure_option": measured, **options}
         return tune_network(*_network(network), TARGET, self.log, trials, **options)
 
     def read(self, file):

@@ -1,6 +1,8 @@
-"""What tests find out about networks once."""
+"""What tests find out about networks once, and build once."""
 
 from contextlib import contextmanager
+from itertools import starmap
+from os import PathLike
 
 
 def once_for_each_network(function):
@@ -28,6 +30,28 @@ def verified_once(verifying):
             return
         with verifying(mod, target) as keeps_outputs:
             yield lambda: known.setdefault(key, keeps_outputs())
+
+    return call
+
+
+def built_once(build):
+    """The same, of AutoTVM's `build`, also of a network's records; libraries are loaded anew."""
+    known = {}
+
+    def call(mod, target, best=(), disabled=()):
+        from tvm import autotvm  # which only one of the TVMs has
+
+        records = autotvm.record.load_from_file(str(best)) if isinstance(best, PathLike) else best
+        key = (
+            _key(mod, target),
+            *(variable.name_hint for variable in mod["main"].params),  # of which no hash knows
+            (*starmap(autotvm.record.encode, records),),
+            (*disabled,),
+            autotvm.GLOBAL_SCOPE.in_tuning,
+        )
+        if key not in known:
+            known[key] = build(mod, target, best, disabled)
+        return known[key]
 
     return call
 

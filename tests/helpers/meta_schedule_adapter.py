@@ -42,7 +42,8 @@ class MetaSchedule(adapter.Adapter):
             if seconds is None
             else {"builder": Builder(), "runner": Runner(seconds)}
         )
-        options = {"evaluate": False, "seed": 0, **own, **options}
+        defaults = {"evaluate": False, "seed": 0, "transfer": seconds is None}
+        options = {**defaults, **own, **options}
         return tune_network(*_network(network), "llvm", self.log, trials, **options)
 
     def read(self, file):

@@ -18,6 +18,7 @@ from synthetic_logs import (
 )
 
 from autotvm_opevo import report
+from autotvm_opevo.reporting.figures import SERIES
 from autotvm_opevo.tuning.run_log import NetworkCompared, RunStarted
 
 # Drawing the charts takes most of the time.
@@ -224,6 +225,7 @@ def test_a_run_log_has_a_start_for_each_run(tmp_path):
     assert "latency of the network" not in text
 
 
+@text_only
 @pytest.mark.parametrize("time", ["1e18", "-Infinity", "NaN", "-1"])
 def test_invalid_timestamps_only_remove_the_plots_over_time(tmp_path, time):
     text = report_text(tmp_path, autotvm_line(0), autotvm_line(1).replace("1795000001.0", time))
@@ -298,6 +300,8 @@ def test_what_is_no_regular_file_is_not_overwritten(tmp_path):
         report(log, out="/dev/null")
 
 
-def test_a_report_of_fifty_logs_is_written(tmp_path):
-    logs = [autotvm_log(tmp_path / f"{i}.json", trials=2) for i in range(50)]
-    assert report(*logs, out=tmp_path / "report.html").exists()
+@text_only
+def test_all_of_more_logs_than_there_are_colours_are_on_the_page(tmp_path):
+    logs = [autotvm_log(tmp_path / f"{i}.json", trials=2) for i in range(2 * len(SERIES))]
+    text = page_text(report(*logs, out=tmp_path / "report.html"))
+    assert all(f"{log.name} : 4 trials of 2 tasks" in text for log in logs)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from search_examples import EXAMPLES
 
 from autotvm_opevo import OpEvo, Space
 from autotvm_opevo.baselines import GBFS, NA2C, NoSE
@@ -18,10 +19,6 @@ SEARCHES = {
     "N-A2C": NA2C,
     "NoSE": lambda space, seed=None: NoSE(space, population_size=10, seed=seed),
 }
-# A search takes a hundred times as long as other properties.
-EXAMPLES = (
-    20 if settings.default is settings.get_profile("default") else settings.default.max_examples
-)
 every_search = pytest.mark.parametrize("make", SEARCHES.values(), ids=SEARCHES)
 
 

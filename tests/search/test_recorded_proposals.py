@@ -78,10 +78,12 @@ def proposals(search, trials, batch):
 @pytest.mark.parametrize(
     ("seed", "batch", "trials"),
     [
-        (0, 1, 64),
+        (0, 1, 40),
         (0, 8, None),
-        (1, 8, None),
-        *(pytest.param(seed, 1, None, marks=pytest.mark.soak) for seed in (0, 1)),
+        *(
+            pytest.param(seed, batch, None, marks=pytest.mark.soak)
+            for seed, batch in ((1, 8), (0, 1), (1, 1))
+        ),
     ],
 )
 @pytest.mark.parametrize("name", SPACES)

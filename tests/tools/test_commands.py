@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from compared_networks import time_two_rounds
+from compared_networks import compared, time_two_rounds
 from documented_commands import ROOT, commands, module, parse
 from instant_measuring import instant
 from onnx_files import save_onnx
@@ -19,7 +19,7 @@ from tvm import autotvm
 
 from autotvm_opevo import autotvm as adapter
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import local_target
+from autotvm_opevo.autotvm import local_target, network
 from autotvm_opevo.networks import relay as workloads
 
 # A busy machine takes several times as long.
@@ -72,10 +72,8 @@ def without(option, arguments):
 def given(tmp_path_factory):
     """A folder with a log, its best file and a model."""
     folder = tmp_path_factory.mktemp("given")
-    network = workloads.network("mlp", 1)
-    tune_network(
-        *network, local_target(), folder / "log.json", 4, instant(), evaluate=False, seed=0
-    )
+    mlp = workloads.network("mlp", 1)
+    tune_network(*mlp, local_target(), folder / "log.json", 4, instant(), evaluate=False, seed=0)
     save_onnx(folder / "model.onnx")
     return folder
 
@@ -95,6 +93,8 @@ def test_commands_run(name, arguments, given, tmp_path, monkeypatch, capsys):
     measure_option = instant()
     monkeypatch.setattr(adapter, "default_measure_option", lambda *_: measure_option)
     monkeypatch.setattr(autotvm, "measure_option", lambda **_: measure_option)
+    # which the tests of the command do
+    monkeypatch.setattr(network, "evaluate_network", lambda *_: compared(0.010, 0.005))
     time_two_rounds(monkeypatch)
     written = {"--log", "--output", "-o", "--picture"}
     for option, argument in zip(("", *arguments), arguments):
