@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autotvm_opevo.search.transfer import Source, thin_out
+from autotvm_opevo.search.transfer import Source, subsample
 from autotvm_opevo.topology import Topology
 from autotvm_opevo.topology.serialization import to_json
 
@@ -90,6 +90,6 @@ def write_prior(path: Path, sources: Mapping[str, Sequence[Source]]) -> None:
                 ranked = sorted(source.results.items(), key=lambda item: -item[1])
                 entry["results"] = [
                     [*source.space[index].values(), float(f"{result / ranked[0][1]:.3g}")]
-                    for index, result in thin_out(ranked, _RESULTS)
+                    for index, result in subsample(ranked, _RESULTS)
                 ]
                 file.write(json.dumps(entry, separators=(",", ":")) + "\n")

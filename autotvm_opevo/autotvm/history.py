@@ -25,7 +25,7 @@ from autotvm_opevo._utils.interrupts import interrupts_in_tvm
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.autotvm.log import Record, UnknownOption, fitness, key_of, parse, read_fields
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.search.transfer import Source, thin_out
+from autotvm_opevo.search.transfer import Source, subsample
 from autotvm_opevo.tuning.logs import about, best_file
 from autotvm_opevo.tuning.prior import read_prior
 
@@ -153,7 +153,7 @@ def _source(trials: _Trials) -> Source | None:
     # of equal ones, the first
     for value, config in sorted(zip(trials.fitnesses, trials.configs), key=lambda pair: -pair[0]):
         best.setdefault(config, value)
-    for config, value in thin_out(list(best.items()), _MAX_RECORDS):
+    for config, value in subsample(list(best.items()), _MAX_RECORDS):
         # recorded with another version of the template, or no configuration at all
         with suppress(Exception):
             entity = ConfigEntity.from_json_dict(json.loads(config))

@@ -36,12 +36,12 @@ class Thresholds(NamedTuple):
     """Seconds that decide how often a trial is measured.
 
     Two short runs if both are above `prune_above`; one measurement unless it is at most
-    `repeat_below`; twice as many if it is below `recheck_below`.
+    `repeat_below`; twice as many if it is below `remeasure_below`.
     """
 
     prune_above: float = inf
     repeat_below: float = inf
-    recheck_below: float = 0.0
+    remeasure_below: float = 0.0
 
 
 def is_remote(runner: Runner) -> bool:
@@ -276,7 +276,7 @@ def measure(
     costs = run(number, 1, min_repeat_ms)
     if costs[0] <= thresholds.repeat_below and repeat > 1:
         costs += run(number, repeat - 1, min_repeat_ms)
-    if costs[0] < thresholds.recheck_below:
+    if costs[0] < thresholds.remeasure_below:
         costs += run(number, repeat, min_repeat_ms)
     # without the extremes, as AutoTVM
     return tuple(sorted(costs)[1:-1]) if len(costs) > 2 else tuple(costs)

@@ -23,7 +23,7 @@ from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.meta_schedule.database import fitness, load_database, set_malformed_aside
 from autotvm_opevo.meta_schedule.intrinsics import few_intrinsics
 from autotvm_opevo.meta_schedule.space import DecisionSpace
-from autotvm_opevo.search.transfer import Source, thin_out
+from autotvm_opevo.search.transfer import Source, subsample
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE, describe_file
 from autotvm_opevo.tuning.record_lines import seconds, workload_hash, workload_number
 
@@ -86,7 +86,7 @@ def _select(groups: Collection[Sequence[T]], latency: Callable[[T], float]) -> l
     """Of the largest groups, the best records and some others."""
     largest = sorted(groups, key=lambda group: -len(group))[:_MAX_WORKLOADS]
     size = min(_MAX_RECORDS, max(_MIN_RECORDS, _RECORDS_TO_SHARE // max(1, len(largest))))
-    return [thin_out(sorted(group, key=latency), size) for group in largest]
+    return [subsample(sorted(group, key=latency), size) for group in largest]
 
 
 def _records(folder: Path) -> list[TuningRecord]:

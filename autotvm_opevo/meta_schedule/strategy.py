@@ -187,13 +187,13 @@ class OpEvoStrategy(PySearchStrategy):
         if self.can_transfer:
             searches = [other for known in self._searches if (other := known())]
             others = [other.source for other in searches if other is not search]
-            self.teach(search, self._target, others)
+            self.warm_start(search, self._target, others)
         size = min(self._per_round, self._left)
         self._batch = search.propose(size) if size > 0 else []
         self._left -= len(self._batch)
         return self._batch or None
 
-    def teach(self, search: TaskSearch, target: Target, others: Iterable[Source]) -> set[str]:
+    def warm_start(self, search: TaskSearch, target: Target, others: Iterable[Source]) -> set[str]:
         """Let a task's search learn from other tasks of this run that have a success, from the
         history, and from what this package knows of its target; returns the origins of what is
         used.

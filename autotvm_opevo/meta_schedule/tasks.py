@@ -192,7 +192,7 @@ class OpEvoTask(TaskState):
         if self._strategy.can_transfer:
             known = [other for other in others if other is not self and other.latency < inf]
             sources = [other.search.source for other in known]
-            self.learned_from = self._strategy.teach(self.search, self.target, sources)
+            self.learned_from = self._strategy.warm_start(self.search, self.target, sources)
         candidates: list[MeasureCandidate] = self.search.propose(size)
         return candidates
 

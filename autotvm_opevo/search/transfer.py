@@ -202,7 +202,7 @@ class TransferModel(Model):
             size = max(2, _MAX_RESULTS // len(self.sources))
             numbers = np.array(list(results), dtype=object)
             fitness = np.array(list(results.values()))
-            order = thin_out(np.argsort(-fitness, kind="stable").tolist(), size)
+            order = subsample(np.argsort(-fitness, kind="stable").tolist(), size)
             encoded = self._tasks.encode_other(task, [space[number] for number in numbers[order]])
             self._selected[task] = (encoded, log_fitness(fitness[order]))
             self._selected_of[task] = len(results)
@@ -270,11 +270,11 @@ def source_of(entry: tuple[Space, Sequence[Configuration], Sequence[float]]) -> 
     return Source(space, dict(zip(map(space.index, configurations), map(check_fitness, fitnesses))))
 
 
-def thin_out(ranked: Sequence[T], size: int) -> list[T]:
+def subsample(ranked: Sequence[T], size: int) -> list[T]:
     """At most `size` of results that are ranked, the best first: the best half as they are, the
     others thinned out, since a model needs an order of them, too.
 
-    >>> thin_out(range(100), 6)
+    >>> subsample(range(100), 6)
     [0, 1, 2, 3, 51, 99]
     """
     best = size // 2

@@ -250,7 +250,7 @@ class Comparison:
         for i in sorted(others, key=lambda i: race.latency(i).value):
             slow, speedup = self._names[i], race.speedup(race.fastest, i)
             won, tie = f"is {_faster(speedup, slow)}", f"and {slow} {_tie(speedup)}"
-            sentences.append(f"{fast} {won if speedup.is_told_apart else tie}")
+            sentences.append(f"{fast} {won if speedup.is_significant else tie}")
         return sentences
 
     def _while_tuning(self) -> list[str]:
@@ -275,7 +275,7 @@ class Comparison:
                 fastest, second, *_ = sorted(range(race.size), key=seconds.__getitem__)
                 speedup = race.speedup(fastest, second)
                 won = f"{self.logs[fastest]} {_faster(speedup)}"
-                result = won if speedup.is_told_apart else _tie(speedup)
+                result = won if speedup.is_significant else _tie(speedup)
                 rows.append([operator.name, *map(milliseconds, seconds), result])
         title = "interleaved, each alone"
         return [title, *_table(rows, "<" + ">" * len(self.logs) + "<")] if len(rows) > 1 else []

@@ -57,7 +57,7 @@ class Estimate(NamedTuple):
     high: float
 
     @property
-    def is_told_apart(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the interval excludes that both are equally fast."""
         return not self.low <= 1.0 <= self.high
 

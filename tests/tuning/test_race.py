@@ -108,7 +108,7 @@ class TestPrograms:
     def test_equal_programs_are_rarely_told_apart_although_each_round_is_looked_at(self, runs):
         """The place of their memory makes one of them faster in every single round."""
         wrong = sum(
-            compare(1.0, 1.0, place=0.05, seed=seed)[0].speedup(0, 1).is_told_apart
+            compare(1.0, 1.0, place=0.05, seed=seed)[0].speedup(0, 1).is_significant
             for seed in range(runs)
         )
         assert wrong <= stats.binom.ppf(0.9999, runs, 0.05)
