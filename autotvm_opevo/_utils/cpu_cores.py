@@ -103,10 +103,10 @@ def thread_mismatch(threads: int) -> str:
         return ""
     ran = f"TVM runs kernels in {pluralize(threads, 'thread')} on {pluralize(cores, 'core')}"
     frequencies = [_max_frequency(cpu) for cpu in range(os.cpu_count() or 1)]
-    fastest = frequencies.count(max(frequencies))
     asked = os.environ[chosen[0]] if chosen else ""
-    if threads == fastest < len(frequencies) and asked != str(threads):
-        return f"{ran}: it takes only those of the highest frequency, whatever TVM_NUM_THREADS says"
+    if threads == frequencies.count(max(frequencies)) < len(frequencies):
+        only = "it takes only those of the highest frequency, whatever TVM_NUM_THREADS says"
+        return "" if asked == str(threads) else f"{ran}: {only}"
     how = "which autotvm_opevo.use_all_cores() sets, as this package's commands do"
     if chosen:
         how = f"instead of {chosen[0]}={asked}"

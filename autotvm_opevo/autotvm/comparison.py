@@ -29,7 +29,7 @@ from autotvm_opevo.autotvm.extraction import extract, without_tophub
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.log import (
     Record,
-    UnknownOption,
+    UnknownTarget,
     key_of,
     parse,
     read_fields,
@@ -178,7 +178,7 @@ def _best_records(log: Path) -> dict[str, Record]:
         try:
             if latency < fastest.get(key, (inf,))[0] and (record := parse(line)):
                 fastest[key] = latency, record
-        except UnknownOption as error:
+        except UnknownTarget as error:
             why = f" that can be used, {error}"
         except ValueError:  # not a record
             continue

@@ -23,7 +23,7 @@ from tvm.target import Target
 
 from autotvm_opevo._utils.interrupts import interrupts_in_tvm
 from autotvm_opevo._utils.text import pluralize
-from autotvm_opevo.autotvm.log import Record, UnknownOption, fitness, key_of, parse, read_fields
+from autotvm_opevo.autotvm.log import Record, UnknownTarget, fitness, key_of, parse, read_fields
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.transfer import Source, subsample
 from autotvm_opevo.tuning.logs import about, best_file
@@ -88,7 +88,7 @@ class History:
             try:
                 if key not in tasks and (record := parse(line)):
                     tasks[key] = self._of_task(record[0])
-            except UnknownOption as error:
+            except UnknownTarget as error:
                 left_out[str(error)] += 1
                 continue
             except ValueError:

@@ -31,8 +31,10 @@ from autotvm_opevo.tuning.record_lines import (
 Record = tuple[MeasureInput, MeasureResult]
 
 
-class UnknownOption(ValueError):
-    """A record's target has options that this TVM does not know, and that may change schedules."""
+class UnknownTarget(ValueError):
+    """A record's target is of a kind that this TVM does not know, or has such options, which may
+    change schedules.
+    """
 
 
 def seconds(result: MeasureResult) -> float:
@@ -97,7 +99,7 @@ def parse(line: str) -> Record | None:
     which TVM skips, too.
 
     The record's target is as `known_target` has it. A `ValueError` if AutoTVM could not parse the
-    line or use the record: `UnknownOption` if TVM does not know an option of the target.
+    line or use the record: `UnknownTarget` if TVM does not know its target.
     """
     try:
         fields = parse_fields(line)
@@ -106,14 +108,14 @@ def parse(line: str) -> Record | None:
         target, unknown = known_target(fields.input[0])
         if unknown:
             names = ", ".join(f"-{name}" for name in unknown)
-            raise UnknownOption(
+            raise UnknownTarget(
                 f"since TVM {tvm.__version__} does not know {names} in their target"
             )
         if target != fields.input[0]:
             line = json.dumps({**jsonl.load(line), "input": [target, *fields.input[1:]]})
         decoded: Record = record.decode(line)
         hash(decoded[0].task.workload)  # AutoTVM uses it as a dictionary key
-    except UnknownOption:
+    except UnknownTarget:
         raise
     except Exception as error:  # whatever decode raises here, it would also raise in AutoTVM
         raise ValueError(f"not an AutoTVM record: {type(error).__name__}: {error}") from error
@@ -138,7 +140,7 @@ def known_target(text: str) -> tuple[str, list[str]]:
         try:
             options = TargetKind.options_from_name(kind)
         except Exception:
-            raise UnknownOption(f"since TVM {tvm.__version__} has no target {kind}") from None
+            raise UnknownTarget(f"since TVM {tvm.__version__} has no target {kind}") from None
         unknown = option_names(target).difference(options)
         return without_options(target, unknown & UNUSED_OPTIONS), sorted(unknown - UNUSED_OPTIONS)
     return target, []

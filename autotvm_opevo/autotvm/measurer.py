@@ -212,7 +212,7 @@ def _possible(result: MeasureResult) -> MeasureResult:
     """A failure instead of impossible times, as of a kernel that is faster than the clock, which
     AutoTVM would take for the best.
     """
-    if result.error_no != MeasureErrorNo.NO_ERROR or seconds(result) < inf:
+    if result.error_no != MeasureErrorNo.NO_ERROR or all(0 < cost < inf for cost in result.costs):
         return result
     error = RuntimeError(f"impossible seconds: {result.costs}")
     return result._replace(costs=(str(error), error), error_no=MeasureErrorNo.RUNTIME_DEVICE)

@@ -21,7 +21,7 @@ from autotvm_opevo._utils.atomic_files import Lock, check_writable, set_aside, s
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.autotvm.log import (
     Record,
-    UnknownOption,
+    UnknownTarget,
     failure,
     fastest,
     key_of,
@@ -215,7 +215,7 @@ class TrialStore:
         try:
             line.encode()
             parsed = parse(line)
-        except UnknownOption as error:
+        except UnknownTarget as error:
             self._left_out[str(error)] += 1
             return True
         except ValueError:

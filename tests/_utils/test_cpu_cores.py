@@ -104,7 +104,7 @@ def test_cores_that_tvm_never_takes_since_others_are_faster_are_said(monkeypatch
     monkeypatch.setenv("TVM_NUM_THREADS", "4")
     assert "whatever TVM_NUM_THREADS says" in thread_mismatch(2)
     monkeypatch.setenv("TVM_NUM_THREADS", "2")
-    assert "uses each once, instead of TVM_NUM_THREADS=2" in thread_mismatch(2)
+    assert thread_mismatch(2) == ""
 
 
 @pytest.mark.parametrize(

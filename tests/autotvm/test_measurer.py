@@ -74,7 +74,7 @@ class TestMeasurer:
                 assert measurer.has_capacity
         assert calls == [task.name, ("build", 3), ("run", 3), ("build", 1), ("run", 1)]
 
-    @pytest.mark.parametrize("latency", [0.0, math.nan, math.inf])
+    @pytest.mark.parametrize("latency", [0.0, math.nan, math.inf, -1e-9])
     def test_an_impossible_time_is_a_failure(self, latency):
         """AutoTVM would take it for the best."""
         task = dense_task()

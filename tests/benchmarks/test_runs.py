@@ -27,7 +27,7 @@ def tiny_file(tmp_path):
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """Run all jobs here: a worker process first imports TVM, and one test has them."""
+    """Run all jobs here: a worker process first imports TVM, and `make soak` has them."""
     monkeypatch.setattr(
         runs, "ProcessPoolExecutor", lambda workers, mp_context: ThreadPoolExecutor(workers)
     )
