@@ -27,7 +27,9 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
         f"{', '.join(META_SCHEDULE)}",
     )
     what.add_argument(
-        "--model", metavar="FILE", help="a file that TVM's frontends read, such as ONNX"
+        "--model",
+        metavar="FILE",
+        help="an ONNX file; with AutoTVM any file that tvmc reads, such as TFLite",
     )
     what.add_argument(
         "--operator",
