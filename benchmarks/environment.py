@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
 
 import tvm
 
@@ -25,7 +25,7 @@ def environment(target: str) -> dict[str, str]:
         "device": device,
         "python": platform.python_version(),
         "tvm": tvm.__version__,
-        "xgboost": _version("xgboost-cpu", "xgboost"),
+        "xgboost": _xgboost(),
     }
 
 
@@ -34,11 +34,9 @@ def processor() -> str:
     return cpuinfo().get("model name", platform.machine())
 
 
-def _version(*packages: str) -> str:
-    """The version of the first of these that is installed."""
-    for package in packages:
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            continue
-    return "?"
+def _xgboost() -> str:
+    """The version that is imported: a folder before the environment's packages may have another."""
+    try:
+        return str(import_module("xgboost").__version__)
+    except ImportError:
+        return "?"
