@@ -45,6 +45,11 @@ def seconds(result: MeasureResult) -> float:
     return mean if math.isfinite(mean) and mean > 0 else math.inf
 
 
+def are_possible(costs: Iterable[Any]) -> bool:
+    """Whether all of a success's times are: AutoTVM would take impossible ones for the best."""
+    return all(0 < float(cost) < math.inf for cost in costs)
+
+
 def fitness(result: MeasureResult) -> float:
     """Runs per second, or 0 for a failed measurement.
 
@@ -174,9 +179,7 @@ def parse_fields(line: str) -> Fields | None:
         isinstance(number, (int, float)) for number in (*costs, all_cost, timestamp)
     ):
         raise ValueError("the result is not numeric")
-    if MeasureErrorNo(error_no) == MeasureErrorNo.NO_ERROR and not all(
-        0 < float(cost) < math.inf for cost in costs
-    ):
+    if MeasureErrorNo(error_no) == MeasureErrorNo.NO_ERROR and not are_possible(costs):
         raise ValueError("impossible time, which AutoTVM would take for the best")
     return Fields(
         fields["input"],

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from math import inf
 from typing import Any
 
 import tvm
@@ -21,7 +20,7 @@ from tvm.contrib import cc
 
 from autotvm_opevo._utils.timeouts import run_with_timeout, say_if_long
 from autotvm_opevo.autotvm.builder import Build, LocalBuilder
-from autotvm_opevo.autotvm.log import Record, key_of, seconds
+from autotvm_opevo.autotvm.log import Record, are_possible, key_of, seconds
 from autotvm_opevo.autotvm.rpc import (
     START_TIMEOUT,
     DevicePool,
@@ -209,10 +208,8 @@ class Measurer(measurer.Measurer):
 
 
 def _possible(result: MeasureResult) -> MeasureResult:
-    """A failure instead of impossible times, as of a kernel that is faster than the clock, which
-    AutoTVM would take for the best.
-    """
-    if result.error_no != MeasureErrorNo.NO_ERROR or all(0 < cost < inf for cost in result.costs):
+    """A failure instead of impossible times, as of a kernel that is faster than the clock."""
+    if result.error_no != MeasureErrorNo.NO_ERROR or are_possible(result.costs):
         return result
     error = RuntimeError(f"impossible seconds: {result.costs}")
     return result._replace(costs=(str(error), error), error_no=MeasureErrorNo.RUNTIME_DEVICE)

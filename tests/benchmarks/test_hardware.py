@@ -15,6 +15,14 @@ ARGUMENTS = split(
 )
 
 
+def test_a_cpu_s_repetitions_are_shorter_than_a_gpu_s():
+    shortest = [
+        hardware._measure_option(tvm.target.Target(target))["runner"].min_repeat_ms
+        for target in ("llvm", "cuda -arch=sm_90")
+    ]
+    assert shortest == [50, 150]
+
+
 def test_runs_are_stored_and_resumed(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(hardware, "_measure_option", lambda _: instant())
     file = tmp_path / "runs.jsonl"
